@@ -1,0 +1,5 @@
+"""`python -m benchmark` is `mlrc`."""
+
+from benchmark.cli import main
+
+main()

@@ -1,0 +1,135 @@
+"""The bench: what all jobs of one suite share. It is sent once to every worker; a job then only names what differs."""
+
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmark.jobs import Job, fold_seed
+from benchmark.methods.entry import W_LR, MethodEntry, Space, Value
+from benchmark.methods.registry import space_hash, space_json
+from protocols.datasets.index import ImageIndex
+from protocols.datasets.tensors import ImageTensors
+from protocols.spec import Protocol
+from protocols.splits import Split
+from results.comparison import Comparison
+from results.record import Identity
+from results.store import Store
+from results.study import Study
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Bench:
+    """One protocol on one data set, cut into its folds, with a place for test embeddings.
+
+    `threads` is the number of torch threads of one job; it belongs to a record because it may change the last bits.
+    """
+
+    protocol: Protocol
+    index: ImageIndex
+    split: Split
+    artifacts: Path
+    threads: int
+    device: str
+
+    @cached_property
+    def images(self) -> ImageTensors:
+        """Input tensors of this process, decoded at most once where they fit."""
+        return ImageTensors(self.index, self.protocol.transforms, self.protocol.trunk.input)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the decoded images: each process decodes its own."""
+        return {key: value for key, value in self.__dict__.items() if key != "images"}
+
+    @property
+    def comparison(self) -> Comparison:
+        """The fingerprints of everything that is run on this bench."""
+        return Comparison(self.protocol.digest(), self.index.content_hash, self.split.digest)
+
+    @property
+    def n_folds(self) -> int:
+        """Folds of the split."""
+        return len(self.split.folds)
+
+    def n_classes(self, fold: int) -> int:
+        """Training classes of one fold."""
+        return len(self.split.folds[fold].train)
+
+    def space(self, entry: MethodEntry) -> Space:
+        """The search space of a method here: of its smallest fold, without what the protocol fixes."""
+        space = entry.space(min(self.n_classes(fold) for fold in range(self.n_folds)))
+        fixed = W_LR if self.protocol.optimiser.proxy_lr_factor is not None else None
+        return {name: distribution for name, distribution in space.items() if name != fixed}
+
+    def study(self, entry: MethodEntry, store: Store) -> Study | None:
+        """The state of a method's search in the store."""
+        return store.study(**self.comparison._asdict(), method=entry.name, method_code=entry.code)
+
+    def new_study(self, entry: MethodEntry, space: Space) -> Study:
+        """A search that has not begun. Its Optuna name is for people; the hash in it is the study's id."""
+        study = Study(
+            **self.comparison._asdict(),
+            protocol_title=self.protocol.title,
+            dataset_name=self.index.name,
+            method=entry.name,
+            method_code=entry.code,
+            optuna_name="",
+            space=space_json(space),
+            space_hash=space_hash(space),
+            n_trials=self.protocol.search.n_trials,
+            n_finished=0,
+            n_failed=0,
+            best_trial=None,
+            best_hyperparameters=None,
+            best_value=None,
+            best_standard_error=None,
+            updated_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        name = "/".join((study.protocol_title, study.dataset_name, study.method, study.id[:8]))
+        return replace(study, optuna_name=name)
+
+    def job(self, entry: MethodEntry, hyperparameters: dict[str, Value], run: int, fold: int) -> Job:
+        """The job of one fold: run 0 is the search, 1.. are the final runs."""
+        return Job(
+            protocol=self.protocol.digest(),
+            dataset=self.index.content_hash,
+            split=self.split.digest,
+            method=entry.name,
+            method_code=entry.code,
+            hyperparameters=tuple(sorted(hyperparameters.items())),
+            purpose="final" if run else "search",
+            run=run,
+            fold=fold,
+            seed=fold_seed(run, fold),
+        )
+
+    def identity(self, job: Job) -> Identity:
+        """The part of a record that says under which fingerprints it was made."""
+        return Identity(
+            protocol={
+                "title": self.protocol.title,
+                "digest": job.protocol,
+                "values": json.loads(json.dumps(self.protocol.values())),
+            },
+            dataset={
+                "name": self.index.name,
+                "content_hash": job.dataset,
+                "n_classes": self.index.n_classes,
+                "n_images": self.index.n_images,
+            },
+            split={"kind": self.split.kind, "digest": job.split},
+            method=job.method,
+            method_code=job.method_code,
+            hyperparameters=dict(job.hyperparameters),
+            purpose=job.purpose,
+            run=job.run,
+        )
+
+
+def default_device() -> str:
+    """The first CUDA device where there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,0 +1,305 @@
+"""The command `mlrc`. A command parses, calls one function, prints.
+
+Rooms and torch are imported inside the commands that need them, so that `mlrc --help` answers at once. Exit codes: 0
+done; 2 usage or data error, in one line with the way out; 3 interrupted, the same command goes on; 4 some jobs failed.
+"""
+
+import io
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from typer.exceptions import TyperException
+
+from benchmark.errors import BenchmarkError, Interrupted
+from protocols.errors import ProtocolError
+from reports.errors import ReportError
+from results.errors import ResultsError
+
+if TYPE_CHECKING:
+    from benchmark.workshop import SuiteOptions
+    from reports.tables import Table
+    from results.comparison import Comparison
+    from results.store import Store
+
+DONE, USAGE, INTERRUPTED, JOBS_FAILED = 0, 2, 3, 4
+DEFAULT_STORE = "sqlite:///runs/mlrc.db"
+DEMO_STORE = "sqlite:///runs/demo.db"
+DEMO_METHODS = (
+    "pixels", "untrained", "contrastive", "triplet", "ms", "norm-softmax", "proxy-nca", "arcface",
+)  # fmt: skip
+
+app = typer.Typer(
+    help="A fair, provable benchmark for deep metric learning: same folds, same trunk, same search for every loss.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+data_app = typer.Typer(help="Look at data sets.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(data_app, name="data")
+
+Methods = Annotated[
+    list[str],
+    typer.Argument(metavar="METHOD...", help="Names from `mlrc methods`, pml:Name, or path/to/file.py:Class."),
+]
+Protocol = Annotated[str, typer.Option("--protocol", "-p", help="A name from `mlrc protocols`.")]
+Data = Annotated[str, typer.Option("--data", "-d", help="shapes:shifted, shapes:centred, or a folder of images.")]
+Settings = Annotated[
+    list[str], typer.Option("--set", help="field=value: a derived protocol, with its own name and fingerprint.")
+]
+StoreUrl = Annotated[str, typer.Option("--store", help="A SQLite file or a database URL.")]
+ExecutorName = Annotated[str, typer.Option("--executor", help="processes or inline.")]
+Workers = Annotated[int | None, typer.Option("--workers", "-w", help="Worker processes; default: one a core.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Folder for tables (Markdown, CSV) and plots (PNG, SVG).")
+]
+
+console = Console()
+errors = Console(stderr=True)
+
+
+@app.command()
+def demo(store: StoreUrl = DEMO_STORE, out: Out = Path("runs/demo"), as_json: AsJson = False) -> None:
+    """Search and run eight methods on generated images, in minutes; ends with the table and the plot."""
+    options = _options("demo", (), "shapes:shifted", DEMO_METHODS, store, "processes", None)
+    failed = _run(options, ("search", "finals"), out, as_json)
+    if not as_json:
+        console.print(
+            "This was a demonstration: too few steps, trials and runs for a verdict. The real thing, on your images:\n"
+            "  mlrc run contrastive ms norm-softmax --protocol mini --data path/to/images",
+            soft_wrap=True,
+            highlight=False,
+        )
+    raise typer.Exit(failed)
+
+
+@app.command()
+def run(
+    methods: Methods,
+    protocol: Protocol = "mini",
+    data: Data = "shapes:shifted",
+    settings: Settings = [],  # noqa: B006 - typer reads the default and never hands it out to be changed
+    store: StoreUrl = DEFAULT_STORE,
+    executor: ExecutorName = "processes",
+    workers: Workers = None,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search each method, run the final runs with its best hyper-parameters, print the table."""
+    options = _options(protocol, settings, data, methods, store, executor, workers)
+    raise typer.Exit(_run(options, ("search", "finals"), out, as_json))
+
+
+@app.command()
+def search(
+    methods: Methods,
+    protocol: Protocol = "mini",
+    data: Data = "shapes:shifted",
+    settings: Settings = [],  # noqa: B006
+    store: StoreUrl = DEFAULT_STORE,
+    executor: ExecutorName = "processes",
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search each method under one protocol; every trial goes to the store."""
+    options = _options(protocol, settings, data, methods, store, executor, workers)
+    raise typer.Exit(_run(options, ("search",), None, as_json))
+
+
+@app.command()
+def finals(
+    methods: Methods,
+    protocol: Protocol = "mini",
+    data: Data = "shapes:shifted",
+    settings: Settings = [],  # noqa: B006
+    store: StoreUrl = DEFAULT_STORE,
+    executor: ExecutorName = "processes",
+    workers: Workers = None,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the final runs of methods whose search is done, print the table."""
+    options = _options(protocol, settings, data, methods, store, executor, workers)
+    raise typer.Exit(_run(options, ("finals",), out, as_json))
+
+
+@app.command()
+def report(store: StoreUrl = DEFAULT_STORE, out: Out = None, as_json: AsJson = False) -> None:
+    """Print the tables of all finished runs; one table for each protocol, data set and split."""
+    with _open_store(store, must_exist=True) as opened:
+        _show_tables(_tables(opened), out, as_json)
+
+
+@app.command()
+def status(store: StoreUrl = DEFAULT_STORE, as_json: AsJson = False) -> None:
+    """What is done, failed and left, by method."""
+    with _open_store(store, must_exist=True) as opened:
+        _show_status(opened, as_json)
+
+
+@app.command("methods")
+def list_methods(
+    name: Annotated[str | None, typer.Argument(help="One method, in full.")] = None, as_json: AsJson = False
+) -> None:
+    """List the methods with their search spaces and sources."""
+    from benchmark.listings import details, method_line, method_notes, table
+    from benchmark.methods.registry import METHODS, method_entry
+
+    entries = [method_entry(name)] if name else list(METHODS.values())
+    lines = [method_line(entry) for entry in entries]
+    if as_json:
+        _print_json(lines)
+    elif name:
+        console.print(details(lines[0]))
+        console.print(method_notes(entries[0]), markup=False, highlight=False)
+    else:
+        console.print(table(lines, ("name", "family", "space")))
+
+
+@app.command("protocols")
+def list_protocols(
+    name: Annotated[str | None, typer.Argument(help="One protocol, in full.")] = None, as_json: AsJson = False
+) -> None:
+    """List the published protocols with their fingerprints."""
+    from benchmark.listings import details, protocol_line, table
+    from protocols.catalogue import PUBLISHED, protocol_named
+
+    lines = [protocol_line(protocol) for protocol in ([protocol_named(name)] if name else PUBLISHED)]
+    if as_json:
+        _print_json(lines)
+    else:
+        console.print(details(lines[0]) if name else table(lines, ("name", "version", "digest", "purpose")))
+
+
+@data_app.command("check")
+def data_check(
+    data: Annotated[str, typer.Argument(help="shapes:..., or a folder of images.")], as_json: AsJson = False
+) -> None:
+    """Read every image of a data set; list what is damaged, doubled, lone or left out."""
+    from benchmark.listings import dataset_line, details
+    from protocols.datasets import load_dataset
+
+    found = dataset_line(load_dataset(data))
+    if as_json:
+        _print_json(found)
+    else:
+        console.print(details(found))
+    raise typer.Exit(USAGE if found["unreadable"] else DONE)
+
+
+def _options(
+    protocol: str,
+    settings: Sequence[str],
+    data: str,
+    methods: Sequence[str],
+    store: str,
+    executor: str,
+    workers: int | None,
+) -> "SuiteOptions":
+    from benchmark.workshop import SuiteOptions
+
+    return SuiteOptions(
+        protocol=protocol,
+        settings=tuple(settings),
+        data=data,
+        methods=tuple(methods),
+        store=store,
+        executor=executor,
+        workers=workers,
+    )
+
+
+def _run(options: "SuiteOptions", phases: Sequence[str], out: Path | None, as_json: bool) -> int:
+    from benchmark.workshop import assemble, run_suite
+    from reports.rehearsal import rehearse
+
+    with _open_store(options.store) as store:
+        suite = assemble(options, store)
+        rehearse()  # a report that cannot be made is found now, not after the last run
+        problems = run_suite(suite, store, phases, errors)
+        if "finals" in phases:
+            _show_tables(_tables(store, [suite.bench.comparison]), out, as_json)
+        else:
+            _show_status(store, as_json)
+    return JOBS_FAILED if problems else DONE
+
+
+def _open_store(address: str, must_exist: bool = False) -> "Store":
+    from results.store import Store
+
+    path = Path(address.removeprefix("sqlite:///"))
+    if must_exist and "://" not in str(path) and not path.exists():
+        raise ResultsError(f"{path}: no store there yet; mlrc run makes one, or name yours with --store.")
+    return Store.open(address)
+
+
+def _tables(store: "Store", comparisons: "Iterable[Comparison] | None" = None) -> "list[Table]":
+    """One table for each comparison in a store, or for those asked for."""
+    from benchmark.search import unfinished
+    from protocols.derive import derivation
+    from reports.frame import runs_frame
+    from reports.tables import result_tables
+
+    tables = []
+    for comparison in store.comparisons() if comparisons is None else comparisons:
+        records = store.records(**comparison._asdict())
+        derivations = (
+            {comparison.protocol_digest: derivation(records[0].identity.protocol["values"])} if records else {}
+        )
+        tables += result_tables(runs_frame(records, unfinished(store, comparison)), derivations)
+    return tables
+
+
+def _show_tables(tables: "Sequence[Table]", out: Path | None, as_json: bool) -> None:
+    from reports.render import as_dict, to_terminal
+    from reports.save import save_tables
+
+    if as_json:
+        _print_json([as_dict(table) for table in tables])
+    else:
+        for table in tables:
+            console.print(to_terminal(table))
+    if out is not None:
+        for path in save_tables(tables, out):
+            errors.print(f"written: {path}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _show_status(store: "Store", as_json: bool) -> None:
+    from benchmark.listings import status_lines, table
+
+    lines = status_lines(store)
+    if as_json:
+        _print_json(lines)
+    else:
+        console.print(table(lines, ("protocol", "dataset", "method", "trials_done", "trials_failed", "trials")))
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code; a user's mistake is one line on standard error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="replace")  # under the C locale too
+    sys.exit(_exit_code(arguments))
+
+
+def _exit_code(arguments: Sequence[str] | None) -> int:
+    try:
+        return int(app(arguments, standalone_mode=False) or DONE)
+    except TyperException as error:
+        errors.print(error.format_message(), markup=False, highlight=False, soft_wrap=True)
+        return USAGE
+    except Interrupted:
+        errors.print("Interrupted. Everything finished is stored; the same command goes on from here.", soft_wrap=True)
+        return INTERRUPTED
+    except (BenchmarkError, ProtocolError, ReportError, ResultsError) as error:
+        errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
+        return USAGE

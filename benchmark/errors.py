@@ -1,0 +1,9 @@
+"""Errors a user can mend: each is one line that says what was found, what was wanted and the way out."""
+
+
+class BenchmarkError(ValueError):
+    """A method, search or suite that cannot run as asked."""
+
+
+class Interrupted(Exception):  # noqa: N818 - not an error: the user's wish
+    """The suite was stopped; everything finished is in the store."""

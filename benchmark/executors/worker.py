@@ -1,0 +1,27 @@
+"""What a worker does: it holds the bench of its suite and performs one piece of work at a time."""
+
+import torch
+
+from benchmark.bench import Bench
+from benchmark.ensemble import concatenate
+from benchmark.jobs import EnsembleJob, Work
+from benchmark.training import run_fold
+from results.record import Record
+
+_bench: Bench | None = None
+
+
+def hold(bench: Bench) -> None:
+    """Make this process a worker of `bench`: its threads, and deterministic kernels where torch has them."""
+    global _bench
+    _bench = bench
+    torch.set_num_threads(bench.threads)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    # A debugging aid that comes with the mode and writes every new tensor.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+
+
+def perform(work: Work) -> Record:
+    """Run one piece of work on the bench that this process holds."""
+    assert _bench is not None, "hold() comes first"
+    return concatenate(work, _bench) if isinstance(work, EnsembleJob) else run_fold(work, _bench)

@@ -1,0 +1,41 @@
+"""States in which a fold ends without a result; each is named in its record, never turned into a number."""
+
+import traceback
+from pathlib import Path
+
+import torch
+
+from results.record import Reason
+
+_OUT_OF_MEMORY = ("not enough memory", "out of memory", "cannot allocate memory")
+
+
+class FoldFailure(Exception):
+    """A fold that cannot go on."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason: Reason = reason
+
+
+def raised_by_method(error: Exception) -> FoldFailure:
+    """An exception out of a method's code, with the place it came from, in one line."""
+    if isinstance(error, FoldFailure):
+        return error
+    if is_out_of_memory(error):
+        return FoldFailure("out-of-memory", one_line(error))
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return FoldFailure("method-error", f"{one_line(error)} ({Path(last.filename).name}, line {last.lineno})")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that host or device memory ran out."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(phrase in str(error).lower() for phrase in _OUT_OF_MEMORY)
+
+
+def one_line(error: BaseException) -> str:
+    """The exception's type and the first line of its text."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

@@ -1,0 +1,30 @@
+"""The final runs of one method: n runs x n folds with the winning hyper-parameters, then each run's ensemble.
+
+The runs differ by seed only and are the only jobs that open the test classes. Run i has the same seeds for every
+method, so runs pair across methods.
+"""
+
+from benchmark.bench import Bench
+from benchmark.jobs import EnsembleJob, Job
+from benchmark.methods.entry import MethodEntry, Value
+from benchmark.search import WorkSteps
+
+
+def finals(entry: MethodEntry, bench: Bench, hyperparameters: dict[str, Value]) -> WorkSteps:
+    """Yield all fold jobs, then the concatenation of each run whose folds are all done."""
+    runs = final_jobs(entry, bench, hyperparameters)
+    records = yield [job for jobs in runs for job in jobs]
+    done = {record.id for record in records if getattr(record, "outcome", "") == "done"}
+    whole = [jobs for jobs in runs if len(jobs) == bench.n_folds and all(job.id in done for job in jobs)]
+    if whole:
+        yield [EnsembleJob(members=tuple(jobs)) for jobs in whole]
+
+
+def final_jobs(entry: MethodEntry, bench: Bench, hyperparameters: dict[str, Value]) -> list[list[Job]]:
+    """The fold jobs of each final run. Pixels know no seed and no fold, so they have one job."""
+    if entry.name == "pixels":
+        return [[bench.job(entry, {}, run=1, fold=0)]]
+    return [
+        [bench.job(entry, hyperparameters, run=run, fold=fold) for fold in range(bench.n_folds)]
+        for run in range(1, bench.protocol.finals.n_runs + 1)
+    ]

@@ -1,0 +1,161 @@
+"""The learning side of a fold: batches in, one optimiser step at a time, with the method's hooks around it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from benchmark.bench import Bench
+from benchmark.context import Context
+from benchmark.errors import BenchmarkError
+from benchmark.failure import FoldFailure, raised_by_method
+from benchmark.jobs import Job
+from benchmark.methods.entry import MethodEntry
+from benchmark.methods.registry import build_method
+from benchmark.optimisers import build_optimiser
+from benchmark.seeding import derived_seed, stream
+from protocols.audit import Audit
+from protocols.fold import FoldImages, Indices
+from protocols.model import EmbeddingModel
+from protocols.sampler import BatchSampler, batch_plan
+
+EVAL_BATCH = 64  # fixed: another size could change the last bits of an embedding
+
+
+class Learner:
+    """Network, method, sampler and optimiser of one job. `losses` holds those since the last validation."""
+
+    def __init__(
+        self, job: Job, bench: Bench, entry: MethodEntry, images: FoldImages, model: EmbeddingModel, audit: Audit
+    ) -> None:
+        protocol, hyperparameters = bench.protocol, dict(job.hyperparameters)
+        n_classes = len(images.images_by_class)
+        family: Literal["pair", "class"] = "class" if entry.family == "class" else "pair"
+        plan = batch_plan(protocol.batch, family, n_classes)
+        audit.expect_batches(plan.counts)
+        self._images, self._model, self._audit, self._device = images, model, audit, torch.device(bench.device)
+        self._sampler = BatchSampler(images.images_by_class, plan, derived_seed(job.seed, "batches"))
+        self._augmentation = np.random.default_rng(derived_seed(job.seed, "augmentation"))
+        self.method = _build(entry, n_classes, protocol.embedding.dim, hyperparameters, job).to(self._device).train()
+        self._optimiser = build_optimiser(protocol.optimiser, model, self.method, entry, hyperparameters)
+        self._warmup_steps = protocol.optimiser.proxy_warmup_steps if family == "class" else 0
+        self._context = Context(
+            n_classes=n_classes,
+            embedding_dim=protocol.embedding.dim,
+            images_by_class=images.images_by_class,
+            embed=self._embed_for_method,
+            trainable_parameters=tuple(model.trainable_parameters()),
+            generator=stream(job.seed, "method hooks"),
+        )
+        self._penalty = getattr(self.method, "penalty", None)
+        self._after_step = getattr(self.method, "after_step", None)
+        self._losses: list[torch.Tensor] = []
+        self.n_steps = 0
+        self._call("begin", self._context)
+
+    def step(self) -> None:
+        """One batch through trunk, method and optimiser. The loss stays on the device until `mean_loss` asks."""
+        self.n_steps += 1
+        chosen = self._sampler.next()
+        labels = self._images.labels[chosen]
+        self._audit.batch(labels)
+        embeddings = self._model(self._train_images(chosen))
+        with self._methods_code():
+            loss = self.method(embeddings, torch.from_numpy(labels).to(self._device, non_blocking=True))
+            if self._penalty is not None:
+                loss = loss + self._penalty(self._context)
+            _refuse_unless_differentiable(loss)
+            self._optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+        if self.n_steps <= self._warmup_steps:
+            for parameter in self._model.trunk.parameters():
+                parameter.grad = None
+        self._optimiser.step()
+        self._losses.append(loss.detach())
+        if self._after_step is not None:
+            with self._methods_code():
+                self._after_step(self.n_steps, self._context)
+
+    def mean_loss(self) -> float:
+        """The mean loss since the last call.
+
+        Raises:
+            FoldFailure: if one of them was not finite; its step is named.
+        """
+        window = torch.stack(self._losses).cpu()
+        first = self.n_steps - len(window) + 1
+        broken = (~torch.isfinite(window)).nonzero()
+        if len(broken):
+            at = int(broken[0])
+            raise FoldFailure("non-finite", f"the loss was {float(window[at])} at step {first + at}.")
+        self._losses.clear()
+        return float(window.mean())
+
+    def audit_training(self) -> None:
+        """Prove that every step had its planned batch."""
+        self._audit.training_finished(self.n_steps)
+
+    def after_validation(self, map_at_r: float) -> None:
+        """Tell the method what the validation found."""
+        self._call("after_validation", map_at_r, self._context)
+
+    def summary(self) -> dict[str, Any] | None:
+        """What the method says of itself at the end, if it has a `summary()`."""
+        found: dict[str, Any] | None = self._call("summary")
+        return found
+
+    def _call(self, hook: str, *arguments: object) -> Any:  # noqa: ANN401 - whatever the method returns
+        function = getattr(self.method, hook, None)
+        if function is None:
+            return None
+        with self._methods_code():
+            return function(*arguments)
+
+    @contextmanager
+    def _methods_code(self) -> Iterator[None]:
+        """An error from inside is the method's, unless a loss before it was already not finite."""
+        try:
+            yield
+        except Exception as error:
+            if self._losses:
+                self.mean_loss()
+            raise raised_by_method(error) from error
+
+    def _train_images(self, chosen: Indices) -> torch.Tensor:
+        seeds = self._augmentation.integers(0, 2**63, size=len(chosen)).tolist()
+        return self._images.train_batch(chosen, seeds).to(self._device, non_blocking=True)
+
+    def _embed_for_method(self, indices: Indices) -> torch.Tensor:
+        was_training = self._model.training
+        self._model.eval()
+        with torch.no_grad():
+            parts = [self._model(self._train_images(some)) for some in in_batches(indices)]
+        self._model.train(was_training)
+        return torch.cat(parts)
+
+
+def in_batches(indices: Indices) -> list[Indices]:
+    """Consecutive pieces of at most `EVAL_BATCH` indices."""
+    return [indices[start : start + EVAL_BATCH] for start in range(0, len(indices), EVAL_BATCH)]
+
+
+def _build(entry: MethodEntry, n_classes: int, dim: int, hyperparameters: dict[str, Any], job: Job) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):  # proxies and weights are drawn from torch's global generator
+        torch.manual_seed(derived_seed(job.seed, "method"))
+        try:
+            return build_method(entry, n_classes, dim, hyperparameters)
+        except BenchmarkError as error:
+            raise FoldFailure("method-error", str(error)) from None
+        except Exception as error:
+            raise raised_by_method(error) from error
+
+
+def _refuse_unless_differentiable(loss: object) -> None:
+    if not isinstance(loss, torch.Tensor) or loss.ndim:
+        found = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else type(loss).__name__
+        raise FoldFailure("method-error", f"forward() returned {found}; a loss is a scalar tensor.")
+    if not loss.requires_grad:
+        raise FoldFailure("method-error", "the loss depends neither on the embeddings nor on the method's weights.")

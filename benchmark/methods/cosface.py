@@ -1,0 +1,40 @@
+"""CosFace: normalised softmax whose own-class cosine is lowered by a margin.
+
+    mean over the batch of  -log softmax over classes of scale (<x_i, w_c> - margin [c = y_i])
+
+The weights have unit length in the formula, not in memory. PML and the paper agree.
+"""
+
+from optuna.distributions import FloatDistribution
+from pytorch_metric_learning.losses import CosFaceLoss
+from torch import nn
+
+from benchmark.methods.distances import DotProductToUnit
+from benchmark.methods.entry import W_LR, MethodEntry, own_weights_lr
+
+
+def build(*, n_classes: int, embedding_dim: int, margin: float, scale: float) -> nn.Module:
+    """PML's loss; class weights start as normal draws."""
+    loss: nn.Module = CosFaceLoss(num_classes=n_classes, embedding_size=embedding_dim, margin=margin, scale=scale)
+    loss.distance = DotProductToUnit()  # set afterwards: the constructor insists on PML's own cosine
+    return loss
+
+
+ENTRY = MethodEntry(
+    name="cosface",
+    family="class",
+    build=build,
+    space=lambda n_classes: {
+        W_LR: own_weights_lr(),
+        "margin": FloatDistribution(0.0, 1.0),
+        "scale": FloatDistribution(0.01, 200.0),
+    },
+    source="Wang et al., CVPR 2018, https://arxiv.org/abs/1801.09414",
+    formula="mean over images of -log softmax over classes of scale (<x, w_c> - margin [c = y]); ||w_c|| = 1",
+    published={
+        "mlrc:cub200": {W_LR: 0.00253, "margin": 0.6182, "scale": 100.0},
+        "mlrc:cars196": {W_LR: 0.00741, "margin": 0.4324, "scale": 161.5},
+        "mlrc:sop": {W_LR: 0.00216, "margin": 0.3364, "scale": 100.0},
+        "mlrc:cub200-batch256": {W_LR: 0.00399, "margin": 0.4144, "scale": 88.23},
+    },
+)

@@ -1,0 +1,47 @@
+"""What a method is to the harness: a name, a batch family, a builder, a search space, published values, a source.
+
+A built method is a `torch.nn.Module` with `forward(embeddings (B, D) float32, labels (B,) int64) -> scalar`. The
+embeddings arrive normalised as the protocol says, so a method never normalises them itself; what it owns (proxies,
+class weights) it normalises as its formula says. Labels are 0..n_classes-1 of the fold. Optional hooks are called when
+present: `begin(context)`, `after_step(step, context)`, `after_validation(map_at_r, context)`, `penalty(context)`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from optuna.distributions import BaseDistribution, FloatDistribution
+from torch import nn
+
+Family = Literal["pair", "class", "baseline"]
+Space = dict[str, BaseDistribution]
+Value = float | int | str | bool
+
+W_LR = "w_lr"  # the one reserved hyper-parameter: learning rate of the method's own weights, never given to its builder
+
+
+def own_weights_lr() -> FloatDistribution:
+    """The reality check's range for the learning rate of a method's own weights."""
+    return FloatDistribution(1e-6, 1.0, log=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodEntry:
+    """One method of the benchmark.
+
+    `build(n_classes=..., embedding_dim=..., **hyperparameters)` returns the module. `space(n_classes)` returns Optuna
+    distributions; it depends on nothing but the fold's class count. `published` maps "source:data set" (for example
+    "mlrc:cub200") to hyper-parameter values. `own_weight_decay` False keeps the optimiser's weight decay off the
+    method's own weights. `code` identifies code that this package does not version: the first 12 hex digits of a
+    user's file, or an installed distribution's version; empty for methods that ship with the package.
+    """
+
+    name: str
+    family: Family
+    build: Callable[..., nn.Module]
+    space: Callable[[int], Space]
+    source: str
+    formula: str
+    published: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    own_weight_decay: bool = True
+    code: str = ""

@@ -1,0 +1,118 @@
+"""Shows a suite at work: bars with the time left on a terminal, one plain line a trial or run elsewhere.
+
+Everything goes to standard error, so that standard output carries results only.
+"""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from statistics import fmean
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from benchmark.jobs import Job, Work
+from results.record import FoldRecord, Record
+
+
+class SuiteProgress:
+    """A listener of `benchmark.suite.Driver`. `expected` is the work of each method in which nothing fails."""
+
+    def __init__(self, expected: Mapping[str, int], n_folds: int, console: Console) -> None:
+        self._expected, self._n_folds, self._console = dict(expected), n_folds, console
+        self._done: Counter[str] = Counter()
+        self._fresh = 0
+        self._began = time.monotonic()
+        self._open: dict[tuple[str, int], list[float | None]] = defaultdict(list)  # by method and run, 0 for a search
+        self._steps: Counter[tuple[str, str]] = Counter()
+        self._said_waiting: set[str] = set()
+        self._bars = Progress(
+            TextColumn("{task.description:<16}", markup=False),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        self._bars.start()
+        for method, total in self._expected.items():
+            self._tasks[method] = self._bars.add_task(method, total=total, note="", start=False)
+        if len(self._expected) > 1:
+            self._tasks[""] = self._bars.add_task("all", total=sum(self._expected.values()), note="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the bars as they stand."""
+        self._bars.stop()
+
+    def work_done(self, method: str, work: Work, record: Record, fresh: bool) -> None:
+        """Count it; tell each whole trial and each whole run."""
+        self._done[method] += 1
+        self._fresh += fresh
+        if isinstance(work, Job) and isinstance(record, FoldRecord):
+            found = record.validation if work.purpose == "search" else record.test
+            folds = self._open[method, work.run]
+            folds.append(found["map_at_r"] if found and record.outcome == "done" else None)
+            if record.outcome == "failed":
+                self._say(f"{method}: {work.purpose} fold {work.fold} failed, {record.reason}: {record.message}")
+            if len(folds) == self._n_folds or work.method == "pixels":
+                self._step_done(method, work, folds, fresh)
+                folds.clear()
+        self._move(method)
+
+    def waiting(self, method: str, holder: str) -> None:
+        """Say once that somebody else works on a method."""
+        if method not in self._said_waiting:
+            self._said_waiting.add(method)
+            self._say(f"{method}: {holder} works on it; waiting for its results.")
+
+    def method_done(self, method: str, problem: str | None) -> None:
+        """Close the method's bar; work that was given up is not waited for."""
+        self._expected[method] = self._done[method]
+        self._move(method, note="stopped" if problem else "done")
+        if problem:
+            self._say(f"{method}: {problem}")
+
+    def _step_done(self, method: str, work: Job, values: list[float | None], fresh: bool) -> None:
+        self._steps[method, work.purpose] += 1
+        name = "trial" if work.purpose == "search" else "run"
+        whole = [value for value in values if value is not None]
+        found = f"{'validation' if name == 'trial' else 'test'} MAP@R {100 * fmean(whole):.2f}" if whole else "failed"
+        note = f"{name} {self._steps[method, work.purpose]}: {found}"
+        self._move(method, note=note)
+        if fresh and not self._console.is_terminal:
+            self._say(f"{method}: {note} ({self._share()})")
+
+    def _move(self, method: str, note: str | None = None) -> None:
+        task = self._tasks[method]
+        self._bars.start_task(task)
+        self._bars.update(task, completed=self._done[method], total=self._expected[method])
+        if note is not None:
+            self._bars.update(task, note=note)
+        if "" in self._tasks:
+            total = sum(self._expected.values())
+            self._bars.update(self._tasks[""], completed=self._done.total(), total=total, note=self._time_left())
+
+    def _share(self) -> str:
+        total = sum(self._expected.values())
+        return f"{100 * self._done.total() // max(total, 1)} % of all, {self._time_left()}"
+
+    def _time_left(self) -> str:
+        if not self._fresh:
+            return ""
+        left = sum(self._expected.values()) - self._done.total()
+        seconds = round((time.monotonic() - self._began) / self._fresh * left)
+        return f"about {seconds // 60} min {seconds % 60} s left" if seconds >= 60 else f"about {seconds} s left"
+
+    def _say(self, text: str) -> None:
+        self._console.print(escape(text), highlight=False, soft_wrap=True)

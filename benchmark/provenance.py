@@ -1,0 +1,75 @@
+"""Where a record comes from: versions, device, threads, code revision."""
+
+import platform
+import subprocess
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+from benchmark.bench import Bench
+from results.record import Provenance
+
+_PACKAGES = (
+    "mlrc-harness",
+    "torch",
+    "torchvision",
+    "pytorch-metric-learning",
+    "optuna",
+    "numpy",
+    "pillow",
+    "faiss-cpu",
+    "faiss-gpu",
+)
+
+
+def provenance(bench: Bench, trunk_weights: str) -> Provenance:
+    """What a record made now, on this machine, says of its origin."""
+    return Provenance(
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        versions=versions(),
+        device=device_name(bench.device),
+        threads=bench.threads,
+        code_revision=code_revision(),
+        trunk_weights=trunk_weights,
+    )
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of what can change a number; a package that is not installed is absent."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def device_name(device: str) -> str:
+    """The accelerator's name, or the processor's architecture and vector instructions."""
+    if device.startswith("cuda"):
+        return torch.cuda.get_device_name(device)
+    return f"cpu {platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+
+
+@cache
+def code_revision() -> str:
+    """The git revision of a checkout, with "+dirty" where files differ from it; the package version elsewhere."""
+    root = Path(__file__).resolve().parents[1]
+    if not (root / ".git").exists():
+        return versions().get("mlrc-harness", "unknown")
+    try:
+        revision = _git(root, "rev-parse", "--short=12", "HEAD")
+        return revision + ("+dirty" if _git(root, "status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+
+
+def _git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True, timeout=10)
+    return done.stdout.strip()

@@ -1,0 +1,232 @@
+"""The driver: it takes every method's search and final runs through one executor and writes each record once.
+
+A method's campaign is a generator that yields batches of work and receives their records; it never knows where work
+runs. Work whose record is in the store is not run again, so the same command continues what was stopped. A campaign
+is claimed in the store first: a second driver on the same store takes other methods, or waits and then finds all done.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from typing import Protocol as Interface
+
+import optuna
+
+from benchmark.bench import Bench
+from benchmark.errors import BenchmarkError, Interrupted
+from benchmark.executors.inline import InlineExecutor
+from benchmark.executors.processes import WorkerPool
+from benchmark.executors.worker import perform
+from benchmark.finals import final_jobs, finals
+from benchmark.jobs import Work
+from benchmark.methods.entry import MethodEntry
+from benchmark.search import WorkSteps, search, winner
+from results.record import FoldRecord, Record
+from results.claims import new_owner
+from results.store import Store
+
+RESULT_REASONS = (
+    "non-finite",
+    "collapsed",
+    "method-error",
+)  # what a method did; the rest is the machine's or the data's
+BEAT_EVERY_S = 10.0
+
+
+class Listener(Interface):
+    """Hears what happens, to show it."""
+
+    def work_done(self, method: str, work: Work, record: Record, fresh: bool) -> None:
+        """A record is in the store; `fresh` if it was made now."""
+
+    def waiting(self, method: str, holder: str) -> None:
+        """Another process works on this method."""
+
+    def method_done(self, method: str, problem: str | None) -> None:
+        """A campaign ended."""
+
+
+def campaign(
+    entry: MethodEntry, bench: Bench, store: Store, storage: optuna.storages.BaseStorage, phases: Sequence[str]
+) -> WorkSteps:
+    """One method's work: its search, then its final runs. A method without a search space goes straight to these."""
+    if "search" in phases and bench.space(entry):
+        yield from search(entry, bench, store, storage)
+    if "finals" in phases:
+        yield from finals(entry, bench, winner(entry, bench, store))
+
+
+def expected_work(entry: MethodEntry, bench: Bench, phases: Sequence[str]) -> int:
+    """Pieces of work of a campaign in which nothing fails."""
+    searched = "search" in phases and bool(bench.space(entry))
+    runs = final_jobs(entry, bench, {}) if "finals" in phases else []
+    ensembles = sum(len(jobs) == bench.n_folds for jobs in runs)
+    return searched * bench.protocol.search.n_trials * bench.n_folds + sum(map(len, runs)) + ensembles
+
+
+@dataclass(eq=False)
+class _Campaign:
+    entry: MethodEntry
+    steps: WorkSteps
+    claim: str
+    batch: list[Work] = field(default_factory=list)
+    records: dict[str, Record] = field(default_factory=dict)
+    todo: deque[Work] = field(default_factory=deque)
+
+
+class Driver:
+    """Runs campaigns. `stop()` may be called from a signal handler: running work is finished, nothing new begins."""
+
+    def __init__(self, bench: Bench, store: Store, executor: InlineExecutor | WorkerPool, listener: Listener) -> None:
+        self._bench, self._store, self._executor, self._listener = bench, store, executor, listener
+        self._owner = new_owner()
+        self._in_flight: dict[Future[Record], tuple[_Campaign, Work]] = {}
+        self._problems: dict[str, str] = {}
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Begin nothing new."""
+        self._stopping = True
+
+    def run(
+        self, entries: Sequence[MethodEntry], storage: optuna.storages.BaseStorage, phases: Sequence[str]
+    ) -> dict[str, str]:
+        """Take every method through the phases; returns what went wrong, by method.
+
+        Raises:
+            Interrupted: after `stop()`, when running work is finished and stored.
+            BenchmarkError: if a worker died.
+        """
+        waiting = deque(
+            _Campaign(entry, campaign(entry, self._bench, self._store, storage, phases), self._claim(entry))
+            for entry in entries
+        )
+        # One campaign runs its folds side by side but waits for the last of them; one more fills that gap.
+        at_once = 1 + -(-self._executor.workers // self._bench.n_folds)
+        active: list[_Campaign] = []
+        with _Heartbeat(self._store, self._owner):
+            try:
+                while (waiting or active) and not (self._stopping and not self._in_flight):
+                    self._admit(waiting, active, at_once)
+                    self._submit(active)
+                    self._collect(active)
+            finally:
+                for held in active:
+                    held.steps.close()
+                    self._store.release(held.claim, self._owner)
+        if self._stopping and (waiting or active):
+            raise Interrupted
+        return self._problems
+
+    def _claim(self, entry: MethodEntry) -> str:
+        return "/".join((*self._bench.comparison, entry.name, entry.code))
+
+    def _admit(self, waiting: deque[_Campaign], active: list[_Campaign], at_once: int) -> None:
+        for _ in range(len(waiting)):
+            if self._stopping or len(active) >= at_once:
+                return
+            held = waiting.popleft()
+            if self._store.claim(held.claim, self._owner):
+                active.append(held)
+                self._advance(held, active, None)
+            else:
+                waiting.append(held)
+                self._listener.waiting(held.entry.name, self._store.holder(held.claim) or "another process")
+
+    def _advance(self, held: _Campaign, active: list[_Campaign], answers: list[Record] | None) -> None:
+        """Give a campaign the records it waits for until it yields work that is not in the store, or ends."""
+        problem: str | None = None
+        try:
+            while True:
+                held.batch = list(next(held.steps) if answers is None else held.steps.send(answers))
+                stored = self._store.get_many([work.id for work in held.batch])
+                held.records = {key: record for key, record in stored.items() if _is_result(record)}
+                for work in held.batch:
+                    if work.id in held.records:
+                        self._listener.work_done(held.entry.name, work, held.records[work.id], fresh=False)
+                held.todo = deque(work for work in held.batch if work.id not in held.records)
+                if held.todo:
+                    return
+                answers = [held.records[work.id] for work in held.batch]
+        except StopIteration:
+            pass
+        except BenchmarkError as error:
+            problem = str(error)
+        self._end(held, active, problem)
+
+    def _end(self, held: _Campaign, active: list[_Campaign], problem: str | None) -> None:
+        held.steps.close()
+        active.remove(held)
+        self._store.release(held.claim, self._owner)
+        if problem is not None:
+            self._problems[held.entry.name] = problem
+        self._listener.method_done(held.entry.name, problem)
+
+    def _submit(self, active: list[_Campaign]) -> None:
+        """Keep every worker busy and queue nothing behind them: what is queued could not be taken back."""
+        for held in active:
+            while held.todo and not self._stopping and len(self._in_flight) < self._executor.workers:
+                work = held.todo.popleft()
+                self._in_flight[self._executor.submit(perform, work)] = (held, work)
+
+    def _collect(self, active: list[_Campaign]) -> None:
+        if not self._in_flight:
+            time.sleep(0.0 if active else 0.5)
+            return
+        finished, _ = wait(self._in_flight, timeout=1.0, return_when=FIRST_COMPLETED)
+        for future in finished:
+            held, work = self._in_flight.pop(future)
+            record = _record_of(future)
+            self._store.add(record)
+            if held not in active:
+                continue  # its campaign was given up while this ran
+            self._listener.work_done(held.entry.name, work, record, fresh=True)
+            if not _is_result(record):
+                self._end(held, active, _machine_problem(record))
+                continue
+            held.records[work.id] = record
+            if len(held.records) == len(held.batch):
+                self._advance(held, active, [held.records[item.id] for item in held.batch])
+
+
+class _Heartbeat(threading.Thread):
+    """Tells other drivers that this one lives, whatever its main thread is doing."""
+
+    def __init__(self, store: Store, owner: str) -> None:
+        super().__init__(daemon=True)
+        self._store, self._owner, self._over = store, owner, threading.Event()
+
+    def run(self) -> None:
+        while not self._over.wait(BEAT_EVERY_S):
+            self._store.beat(self._owner)
+
+    def __enter__(self) -> None:
+        self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join()
+
+
+def _record_of(future: Future[Record]) -> Record:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        raise BenchmarkError(
+            "a worker process died; the usual cause is memory. Everything finished is stored: "
+            "run the same command again, with fewer --workers if memory is short."
+        ) from None
+
+
+def _is_result(record: Record) -> bool:
+    """Whether a record says something of the method, so that running the job again would say the same."""
+    return not isinstance(record, FoldRecord) or record.outcome == "done" or record.reason in RESULT_REASONS
+
+
+def _machine_problem(record: Record) -> str:
+    assert isinstance(record, FoldRecord)
+    return f"fold {record.fold} stopped ({record.reason}): {record.message} The same command goes on from here."

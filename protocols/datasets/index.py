@@ -1,0 +1,124 @@
+"""The index of a data set: which images there are, in which classes, on which side, and how to read one.
+
+Classes are in canonical order: numeric where every label is an integer, plain string order elsewhere. Images are in
+class order, then by relative path or number. Neither the place of the data set nor the order in which a file system
+lists it changes anything, and `targets` are always 0..n_classes-1, whatever the labels are.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cached_property
+from hashlib import sha256
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocols.errors import DataError
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+def canonical_order(labels: Iterable[str]) -> tuple[str, ...]:
+    """The distinct labels, sorted by number where all of them are integers and as plain strings elsewhere."""
+    distinct = sorted(set(labels))
+    if all(_INTEGER.fullmatch(label) for label in distinct):
+        distinct.sort(key=int)  # stable: "7" and "07" stay two classes in string order
+    return tuple(distinct)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageIndex:
+    """A data set that can be cut into folds and read image by image.
+
+    Raises:
+        DataError: when built with fewer than two classes, or with no class that has two images.
+    """
+
+    name: str  # "shapes-shifted", or the name of the folder
+    location: str  # what `load_dataset` takes to find it again; absolute for a folder
+    classes: tuple[str, ...]  # in canonical order
+    targets: NDArray[np.int64]  # (N,) index into `classes`, ascending
+    files: tuple[str, ...]  # a label for each image: its relative path, or "disk 030 #17"
+    image_hashes: tuple[str, ...]  # SHA-256 of each image file's bytes (of the pixels where there is no file)
+    reader: Callable[[int], NDArray[np.uint8]] = field(repr=False)  # image index -> (H, W, 3) uint8 RGB; picklable
+    super_classes: tuple[str, ...] | None = None  # one for each class
+    test_classes: frozenset[str] | None = None  # the official test side; None: the protocol cuts one
+    skipped: tuple[str, ...] = ()  # what was found and left out, each with the reason
+
+    def __post_init__(self) -> None:
+        """Refuse what no benchmark can be run on."""
+        if self.n_classes < 2:
+            raise DataError(
+                f"{self.location}: {self.n_classes} class with {self.n_images} images; at least 2 classes are needed. "
+                "Give the folder that holds the class folders, one folder for each class."
+            )
+        if self._sizes.max() < 2:
+            raise DataError(
+                f"{self.location}: each of the {self.n_classes} classes has one image; retrieval needs a class with "
+                "at least 2. Add images."
+            )
+
+    @property
+    def n_images(self) -> int:
+        """Images in all classes."""
+        return len(self.targets)
+
+    @property
+    def n_classes(self) -> int:
+        """Classes on both sides."""
+        return len(self.classes)
+
+    @property
+    def lone_classes(self) -> tuple[str, ...]:
+        """Classes with a single image: as queries they have no match, so an evaluation leaves them out and counts."""
+        return tuple(self.classes[target] for target in np.flatnonzero(self._sizes == 1))
+
+    @cached_property
+    def content_hash(self) -> str:
+        """12 hex digits over class labels, super-classes, test side and image bytes, all in canonical order."""
+        digest = sha256()
+        for target, label in enumerate(self.classes):
+            super_class = None if self.super_classes is None else self.super_classes[target]
+            is_test = None if self.test_classes is None else label in self.test_classes
+            images = [self.image_hashes[image] for image in self._of(target)]
+            digest.update(json.dumps([label, super_class, is_test, images]).encode() + b"\n")
+        return digest.hexdigest()[:12]
+
+    def read(self, image: int) -> NDArray[np.uint8]:
+        """One image, (H, W, 3) uint8 RGB.
+
+        Raises:
+            DataError: if its file does not decode; the path is named.
+        """
+        return self.reader(image)
+
+    def images_of(self, class_name: str) -> NDArray[np.int64]:
+        """Ascending image indices of one class; DataError for a class that is not there."""
+        if class_name not in self._positions:
+            near = get_close_matches(class_name, self.classes, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise DataError(f"{self.location}: no class {class_name!r} among {self.n_classes}.{hint}")
+        return self._of(self._positions[class_name])
+
+    def indices_of(self, class_names: Iterable[str]) -> NDArray[np.int64]:
+        """Ascending image indices of all images of these classes; DataError for a class that is not there."""
+        chosen = [self.images_of(name) for name in set(class_names)]
+        return np.sort(np.concatenate(chosen)) if chosen else np.empty(0, np.int64)
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {label: target for target, label in enumerate(self.classes)}
+
+    @cached_property
+    def _sizes(self) -> NDArray[np.int64]:
+        return np.bincount(self.targets, minlength=self.n_classes).astype(np.int64)
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        return np.concatenate([[0], np.cumsum(self._sizes)])
+
+    def _of(self, target: int) -> NDArray[np.int64]:
+        return np.arange(self._starts[target], self._starts[target + 1], dtype=np.int64)

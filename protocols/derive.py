@@ -1,0 +1,129 @@
+"""Derived protocols: a published protocol with some fields set by hand, under its own name and fingerprint.
+
+`mini@1` with `schedule.max_steps=120` becomes `mini@1+`: its numbers never meet those of `mini@1` in one table.
+"""
+
+import json
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+from protocols.catalogue import CATALOGUE
+from protocols.errors import ProtocolError
+from protocols.spec import Protocol
+
+_FIXED = ("name", "version", "purpose", "source", "derived")
+
+
+def derive(protocol: Protocol, settings: Iterable[str]) -> Protocol:
+    """The protocol with `field=value` settings applied.
+
+    A field is named by its path (`schedule.max_steps`), or by its last part where only one field ends so. Values are
+    JSON; a bare word is text. Setting every field to the value it has returns the protocol itself.
+
+    Raises:
+        ProtocolError: for a setting without `=`, an unknown or ambiguous field, or a value of the wrong type.
+    """
+    derived = protocol
+    for setting in settings:
+        field, sign, text = setting.partition("=")
+        if not sign:
+            raise ProtocolError(f"--set {setting!r}: expected field=value, for example schedule.max_steps=200.")
+        path = _resolve(protocol, field.strip())
+        derived = _with(derived, path.split("."), text.strip(), path)
+    return protocol if derived == protocol else replace(derived, derived=True)
+
+
+def settable_fields(value: Any, prefix: str = "") -> list[str]:  # noqa: ANN401 - walks any nested dataclass
+    """Dotted paths of all fields below a protocol that `--set` may change."""
+    paths: list[str] = []
+    for item in fields(value):
+        if not prefix and item.name in _FIXED:
+            continue
+        found, path = getattr(value, item.name), f"{prefix}{item.name}"
+        paths += settable_fields(found, f"{path}.") if is_dataclass(found) else [path]
+    return paths
+
+
+def _resolve(protocol: Protocol, field: str) -> str:
+    known = settable_fields(protocol)
+    matches = [path for path in known if path == field or path.endswith(f".{field}")]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise ProtocolError(f"--set {field}: several fields end so: {', '.join(matches)}. Give the whole path.")
+    leaves = {path.rpartition(".")[2]: path for path in known}
+    near = get_close_matches(field, [*known, *leaves], n=1)
+    hint = f" Did you mean {leaves.get(near[0], near[0])!r}?" if near else f" Known: {', '.join(known)}."
+    raise ProtocolError(f"--set {field}: {protocol.title} has no such field.{hint}")
+
+
+def _with(value: Any, path: list[str], text: str, full: str) -> Any:  # noqa: ANN401 - any level of the protocol
+    head, *rest = path
+    if rest:
+        return replace(value, **{head: _with(getattr(value, head), rest, text, full)})
+    wanted = typing.get_type_hints(type(value))[head]
+    return replace(value, **{head: _parse(text, wanted, full)})
+
+
+def _parse(text: str, wanted: Any, full: str) -> Any:  # noqa: ANN401 - a type annotation in, its value out
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        found = text
+    try:
+        return _coerce(found, wanted)
+    except TypeError:
+        name = getattr(wanted, "__name__", str(wanted)) if not typing.get_args(wanted) else _choices(wanted)
+        raise ProtocolError(f"--set {full}={text}: expected {name}.") from None
+
+
+def _coerce(found: Any, wanted: Any) -> Any:  # noqa: ANN401 - a type annotation in, its value out
+    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin is typing.Literal:
+        if found in arguments:
+            return found
+    elif origin is tuple:
+        if isinstance(found, list):
+            kinds = [arguments[0]] * len(found) if arguments[-1] is Ellipsis else arguments
+            if len(kinds) == len(found):
+                return tuple(_coerce(item, kind) for item, kind in zip(found, kinds, strict=True))
+    elif origin is types.UnionType:
+        for kind in arguments:
+            if kind is type(None) and found is None:
+                return None
+            if kind is not type(None) and found is not None:
+                return _coerce(found, kind)
+    elif wanted is float and isinstance(found, int | float) and not isinstance(found, bool):
+        return float(found)
+    elif isinstance(wanted, type) and type(found) is wanted:
+        return found
+    raise TypeError
+
+
+def _choices(wanted: Any) -> str:  # noqa: ANN401 - a type annotation
+    if typing.get_origin(wanted) is typing.Literal:
+        return "one of " + ", ".join(map(str, typing.get_args(wanted)))
+    return str(wanted)
+
+
+def derivation(values: Mapping[str, Any]) -> str:
+    """How a derived protocol's values differ from the published one's: "schedule.max_steps = 120"; "" if published.
+
+    `values` are plain JSON values as a record holds them; a protocol that this version does not know gives "".
+    """
+    base = CATALOGUE.get(f"{values['name']}@{values['version']}")
+    if not values["derived"] or base is None:
+        return ""
+    return "; ".join(f"{path} = {json.dumps(value)}" for path, value in _differences(values, base.values(), ""))
+
+
+def _differences(values: Mapping[str, Any], base: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _differences(value, base.get(name, {}), f"{prefix}{name}.")
+        elif value != base.get(name) and prefix + name not in _FIXED:
+            yield prefix + name, value

@@ -1,0 +1,268 @@
+"""Retrieval metrics, exact: precision@1, R-precision, MAP@R and, on request, recall@K.
+
+Each is a fraction in [0, 1], higher is better, the mean over queries. R is the number of other references of the
+query's class. No k limits the search: the largest R decides. Embeddings are ranked as they come, by Euclidean distance
+(for unit vectors the cosine ranking), as 2<q, r> - ||r||^2 in float32.
+
+The numbers depend on nothing but the embeddings and their order. A matrix product may round differently when its shape
+changes, so it is always made of the same blocks of PRODUCT_ROWS queries, the last one padded; the chunk size only
+decides how many blocks are ranked together. Equal references get one value, copied, so that they tie on any machine.
+Sums over ranks run from left to right, and the mean over queries is rounded once.
+
+Source: Musgrave et al., "A Metric Learning Reality Check", ECCV 2020, https://arxiv.org/abs/2003.08505.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from protocols.errors import ProtocolError
+
+METRICS_VERSION = 1
+DEFINITION = (
+    "Metrics version 1: neighbours by Euclidean distance, the query itself left out by index, ties by reference index "
+    "ascending; R = other references of the query's class, queries with R = 0 left out; R-precision = hits among the "
+    "first R / R; MAP@R = sum of precision@j over hits j <= R, / R; R@K = a hit among the first K; mean over queries."
+)
+
+PRODUCT_ROWS = 128  # queries in one matrix product
+CHUNK_BYTES = (
+    16 * 2**20
+)  # about what a chunk holds if the caller does not say how long it is; small enough to stay in cache
+LARGEST_SQUARED_NORM = 2.0**120  # beyond it, 2<q, r> - ||r||^2 may overflow float32
+
+Scores = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class EvaluationAudit:
+    """What an evaluation went over.
+
+    A tied query is one whose numbers the tie rule decided: a hit and a miss equally far from it, within the first R
+    ranks or across their end, or, where recall is asked for, at the first hit's rank up to the largest K.
+    """
+
+    version: int  # METRICS_VERSION
+    queries: int  # that the means are over
+    left_out: int  # queries with R = 0
+    smallest_r: int
+    largest_r: int
+    tied_queries: int
+    chunk_rows: int  # queries ranked together
+    buffer_bytes: int  # of the similarities of one chunk, the largest piece of memory beside the embeddings
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics by name (precision_at_1, r_precision, map_at_r, recall_at_<K>) as fractions, and their audit."""
+
+    metrics: dict[str, float]
+    audit: EvaluationAudit
+
+
+def evaluate(
+    embeddings: Tensor,
+    labels: Tensor,
+    *,
+    gallery: Tensor | None = None,
+    gallery_labels: Tensor | None = None,
+    recall_at: Sequence[int] = (),
+    chunk_rows: int | None = None,
+) -> Evaluation:
+    """Search every query among the references and average.
+
+    Args:
+        embeddings: (N, D) float32, the queries; without a gallery also the references, and then no query finds itself.
+        labels: (N,) int64 class ids, in any order and not necessarily from 0.
+        gallery: (M, D) float32 references on the same device.
+        gallery_labels: (M,) int64, given exactly when `gallery` is.
+        recall_at: the K of each recall@K to add.
+        chunk_rows: queries ranked together, rounded up to whole products; it changes memory and time, never a number.
+
+    Raises:
+        ValueError: if shapes, dtypes or counts do not fit together.
+        ProtocolError: if an embedding is not finite or too large to square, or no query has a reference of its class.
+    """
+    if (gallery is None) != (gallery_labels is None):
+        raise ValueError("gallery and gallery_labels come together; one of them is missing.")
+    if min(recall_at, default=1) < 1 or (chunk_rows is not None and chunk_rows < 1):
+        raise ValueError(f"recall_at {list(recall_at)} and chunk_rows {chunk_rows} must be at least 1.")
+    with torch.no_grad():
+        search = _Search(embeddings, labels, gallery, gallery_labels)
+        return _averages(search, tuple(recall_at), chunk_rows)
+
+
+def _averages(search: "_Search", recall_at: tuple[int, ...], chunk_rows: int | None) -> Evaluation:
+    # Ordered by R, neighbours in a chunk need about equally many ranks.
+    order = search.relevant.argsort(stable=True)
+    order = order[search.relevant[order] > 0]
+    n_queries, left_out = len(order), len(search.relevant) - len(order)
+    if n_queries == 0:
+        raise ProtocolError(
+            f"evaluation: none of the {left_out} queries has a reference of its class; give a class two images or more."
+        )
+    smallest_r, largest_r = int(search.relevant[order[0]]), int(search.relevant[order[-1]])
+    if chunk_rows is None:
+        chunk_rows = max(1, CHUNK_BYTES // (4 * len(search.references) + 48 * largest_r))
+    chunk_rows = math.ceil(min(chunk_rows, n_queries) / PRODUCT_ROWS) * PRODUCT_ROWS
+    buffer = torch.empty(chunk_rows, len(search.references), device=order.device)
+    scores, n_tied = [], 0
+    for queries in order.split(chunk_rows):
+        similarity = search.similarity(queries, buffer)
+        hits, tied = _hits_within_r(search, queries, similarity)
+        columns = _scores(hits.cpu().numpy(), search.relevant[queries].cpu().numpy())
+        if recall_at:
+            rank, tied_at_first = _first_hit(search.is_hit(queries), similarity)
+            columns += [(rank <= k).double().cpu().numpy() for k in recall_at]
+            tied |= tied_at_first & (rank <= max(recall_at))
+        scores.append(np.stack(columns))
+        n_tied += int(tied.sum())
+    names = ("precision_at_1", "r_precision", "map_at_r", *(f"recall_at_{k}" for k in recall_at))
+    means = [math.fsum(row) / n_queries for row in np.concatenate(scores, axis=1).tolist()]
+    audit = EvaluationAudit(
+        METRICS_VERSION, n_queries, left_out, smallest_r, largest_r, n_tied, chunk_rows, buffer.nbytes
+    )
+    return Evaluation(dict(zip(names, means, strict=True)), audit)
+
+
+class _Search:
+    """Queries and references, checked, with everything about them that does not depend on the chunk."""
+
+    def __init__(self, queries: Tensor, labels: Tensor, gallery: Tensor | None, gallery_labels: Tensor | None) -> None:
+        self.within_itself = gallery is None or gallery_labels is None
+        self.queries, self.labels = queries, labels
+        self.references = queries if gallery is None else gallery
+        self.reference_labels = labels if gallery_labels is None else gallery_labels
+        _check("queries", queries, labels)
+        _check("gallery", self.references, self.reference_labels)
+        if queries.shape[1] != self.references.shape[1]:
+            raise ValueError(f"queries of width {queries.shape[1]}, gallery of width {self.references.shape[1]}.")
+        _squared_norms(queries)
+        self.squared_norms = _squared_norms(self.references)
+        self.copies, self.originals = _copies(self.references)
+        _, classes = torch.unique(torch.cat([self.labels, self.reference_labels]), return_inverse=True)
+        counts = classes[len(labels) :].bincount(minlength=len(classes))
+        self.relevant = counts[classes[: len(labels)]] - int(self.within_itself)  # R of each query
+
+    def similarity(self, queries: Tensor, buffer: Tensor) -> Tensor:
+        """(B, M) float32 in `buffer`, larger is nearer, -inf for the query itself. `queries` are (B,) indices."""
+        for start in range(0, len(queries), PRODUCT_ROWS):
+            block = 2 * self.queries[queries[start : start + PRODUCT_ROWS]]
+            block = pad(block, (0, 0, 0, PRODUCT_ROWS - len(block)))
+            torch.mm(block, self.references.T, out=buffer[start : start + PRODUCT_ROWS])
+        similarity = buffer[: len(queries)].sub_(self.squared_norms)
+        if len(self.copies):
+            similarity[:, self.copies] = similarity[:, self.originals]
+        if self.within_itself:
+            similarity.scatter_(1, queries[:, None], -math.inf)
+        return similarity
+
+    def is_hit(self, queries: Tensor) -> Tensor:
+        """(B, M) bool: which references are of the query's class. The query itself is among them."""
+        return self.labels[queries][:, None] == self.reference_labels
+
+
+def _check(side: str, embeddings: Tensor, labels: Tensor) -> None:
+    if embeddings.ndim != 2 or embeddings.dtype != torch.float32:
+        raise ValueError(f"{side}: {embeddings.dtype} {tuple(embeddings.shape)}; (N, D) float32 is needed.")
+    if labels.shape != embeddings.shape[:1] or labels.dtype != torch.int64:
+        raise ValueError(
+            f"{side}: labels {labels.dtype} {tuple(labels.shape)} for {len(embeddings)} embeddings; "
+            f"({len(embeddings)},) int64 is needed."
+        )
+
+
+def _squared_norms(embeddings: Tensor) -> Tensor:
+    squared: Tensor = torch.linalg.vector_norm(embeddings, dim=1, dtype=torch.float64).square()
+    usable = squared <= LARGEST_SQUARED_NORM  # False for NaN, too
+    if not usable.all():
+        raise ProtocolError(
+            f"evaluation: {int((~usable).sum())} of {len(embeddings)} embeddings are not finite or too large to square "
+            f"(first: row {int((~usable).nonzero()[0])}); the model has diverged."
+        )
+    return squared.float()
+
+
+def _copies(references: Tensor) -> tuple[Tensor, Tensor]:
+    """Indices of references that equal an earlier one, and of the earliest one that each of them equals."""
+    distinct, groups = torch.unique(references, dim=0, return_inverse=True)
+    index = torch.arange(len(references), device=references.device)
+    first = index.new_zeros(len(distinct)).scatter_reduce(0, groups, index, "amin", include_self=False)
+    copies = (first[groups] != index).nonzero().squeeze(1)
+    return copies, first[groups[copies]]
+
+
+def _hits_within_r(search: _Search, queries: Tensor, similarity: Tensor) -> tuple[Tensor, Tensor]:
+    """Hits by rank, (B, K) bool, exact up to each query's R, K the chunk's largest; and tied queries, (B,) bool."""
+    relevant = search.relevant[queries][:, None]
+    depth = int(relevant.max())
+    values, found = _largest(similarity, min(depth + 1, similarity.shape[1]))
+    rank = torch.arange(1, values.shape[1] + 1, device=values.device)
+    unsettled = ((values[:, 1:] == values[:, :-1]) & (rank[:-1] <= relevant)).any(dim=1)
+    tied = torch.zeros_like(unsettled)
+    for rows in unsettled.nonzero().squeeze(1).split(PRODUCT_ROWS):
+        _, found[rows] = _largest(_keys(similarity[rows]), values.shape[1])
+        tied[rows] = _mixed_ties(similarity[rows], search.is_hit(queries[rows]), found[rows], relevant[rows])
+    hits = search.reference_labels[found[:, :depth]] == search.labels[queries][:, None]
+    return hits, tied
+
+
+def _largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of each row, descending, and their columns; equal values come in no particular order.
+
+    Long rows are cut into segments first: the k largest values are all in the k segments with the largest maxima.
+    """
+    length = math.isqrt(values.shape[1] // k)
+    if length < 4:  # measured: too little to gain
+        return torch.topk(values, k)
+    n_segments = values.shape[1] // length  # column c belongs to segment c % n_segments; a few last columns to none
+    segmented = n_segments * length
+    maxima = values[:, :segmented].view(-1, length, n_segments).amax(dim=1)
+    best = maxima.topk(k, sorted=False).indices
+    offsets = torch.arange(0, segmented, n_segments, device=values.device)
+    rest = torch.arange(segmented, values.shape[1], device=values.device).expand(len(values), -1)
+    columns = torch.cat([(best[:, :, None] + offsets).flatten(1), rest], dim=1)
+    largest, place = values.gather(1, columns).topk(k)
+    return largest, columns.gather(1, place)
+
+
+def _keys(similarity: Tensor) -> Tensor:
+    """int64 keys in the order of the ranking, no two equal in a row: by float32 value, then by column ascending."""
+    bits = (similarity + 0.0).view(torch.int32).long()  # adding 0.0 makes -0.0 equal to 0.0 in its bits, too
+    ascending = torch.where(bits < 0, -(2**31) - bits, bits)
+    return (ascending << 32) - torch.arange(similarity.shape[1], device=similarity.device)
+
+
+def _mixed_ties(similarity: Tensor, is_hit: Tensor, found: Tensor, relevant: Tensor) -> Tensor:
+    """(B,) bool: are a hit and a miss equal among the first R ranks, or at rank R and beyond."""
+    values, hits = similarity.gather(1, found), is_hit.gather(1, found)
+    rank = torch.arange(1, found.shape[1], device=found.device)
+    inside = (values[:, 1:] == values[:, :-1]) & (hits[:, 1:] != hits[:, :-1]) & (rank < relevant)
+    level = similarity == values.gather(1, relevant - 1)
+    return inside.any(dim=1) | ((level & is_hit).any(dim=1) & (level & ~is_hit).any(dim=1))
+
+
+def _first_hit(is_hit: Tensor, similarity: Tensor) -> tuple[Tensor, Tensor]:
+    """(B,) int32, the rank of the first hit; and (B,) bool, is a miss equal to it."""
+    best = torch.where(is_hit, similarity, -math.inf).amax(dim=1, keepdim=True)
+    level = similarity == best
+    column = (level & is_hit).byte().argmax(dim=1, keepdim=True)  # argmax gives the first
+    before = torch.arange(similarity.shape[1], device=similarity.device) < column
+    ahead = (similarity > best) | (level & before)
+    return 1 + ahead.sum(dim=1, dtype=torch.int32), (level & ~is_hit).any(dim=1)
+
+
+def _scores(hits: npt.NDArray[np.bool_], relevant: npt.NDArray[np.int64]) -> list[Scores]:
+    """Precision@1, R-precision and average precision at R of each query from its (B, K) hits, K >= R."""
+    rank = np.arange(1, hits.shape[1] + 1)
+    within = hits & (rank <= relevant[:, None])
+    found = within.cumsum(axis=1)
+    # cumsum adds from left to right: columns beyond R add zero and change no digit, however wide the chunk is.
+    precisions = np.where(within, found / rank, 0.0).cumsum(axis=1)
+    return [hits[:, 0].astype(np.float64), found[:, -1] / relevant, precisions[:, -1] / relevant]

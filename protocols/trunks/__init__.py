@@ -1,0 +1,70 @@
+"""The trunks that can be built here, by the name a protocol gives them.
+
+A trunk is built to the letter of its `protocols.spec.Trunk`: a value that this trunk cannot honour (another input,
+batch norm it does not have, weights that nobody ships) is refused, never ignored.
+"""
+
+from difflib import get_close_matches
+from pickle import UnpicklingError
+
+import torch
+
+from protocols import spec
+from protocols.errors import ProtocolError
+from protocols.trunks.base import TrunkModule
+from protocols.trunks.batchnorm import freeze_batchnorm
+from protocols.trunks.conv3 import Conv3
+from protocols.trunks.efficientnet_lite import EfficientNetLite0
+from protocols.trunks.weights import read_tensors, weight_file
+
+TRUNKS: dict[str, type[TrunkModule]] = {"conv3": Conv3, "efficientnet-lite0": EfficientNetLite0}
+
+
+def build_trunk(trunk: spec.Trunk, generator: torch.Generator) -> TrunkModule:
+    """The network that `trunk` describes, on the CPU, its weights set and its batch norm frozen.
+
+    Random weights are drawn from `generator` alone; loaded ones draw nothing. PyTorch's global random state is
+    neither read nor moved.
+
+    Raises:
+        ProtocolError: no such trunk, a value it cannot honour, or weights that are missing or not the named ones.
+    """
+    if trunk.name not in TRUNKS:
+        near = get_close_matches(trunk.name, TRUNKS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ProtocolError(f"no trunk named {trunk.name!r} here.{hint} Known: {', '.join(sorted(TRUNKS))}.")
+    kind = TRUNKS[trunk.name]
+    if trunk.input != kind.input:
+        raise ProtocolError(f"trunk {trunk.name} wants the input {kind.input}; the protocol gives {trunk.input}.")
+    if (trunk.batchnorm == "none") == kind.has_batchnorm:
+        wanted = '"frozen" or "eval"' if kind.has_batchnorm else '"none"'
+        has = "has" if kind.has_batchnorm else "has no"
+        raise ProtocolError(
+            f"trunk {trunk.name} {has} batch norm, but trunk.batchnorm is {trunk.batchnorm!r}; wanted {wanted}."
+        )
+    module = kind(trunk.pooling)
+    if trunk.weights == "random":
+        module.initialise(generator)
+        module.weights_hash = "random"
+    else:
+        module.weights_hash = _load(module, trunk)
+    if trunk.batchnorm != "none":
+        freeze_batchnorm(module, trunk.batchnorm)
+    # channels_last is faster on a CPU; it comes after the draws, which follow the order of the memory.
+    return module.to(memory_format=torch.channels_last)
+
+
+def _load(module: TrunkModule, trunk: spec.Trunk) -> str:
+    """Set every tensor of `module` from the file that `trunk.weights` names; returns the file's SHA-256."""
+    if module.weight_package is None:
+        raise ProtocolError(f'trunk {trunk.name} has no published weights; trunk.weights must be "random".')
+    content, digest = weight_file(module.weight_package, trunk.weights)
+    try:
+        named = {module.parameter_name(name): tensor for name, tensor in read_tensors(content).items()}
+        module.load_state_dict({name: tensor for name, tensor in named.items() if name is not None})
+    except (KeyError, ValueError, RuntimeError, UnpicklingError) as error:
+        raise ProtocolError(
+            f"the weight file {digest[:8]} does not fit trunk {trunk.name}: a tensor is missing, unknown or of another "
+            "shape, or it holds more than tensors; name a file of this trunk in trunk.weights."
+        ) from error
+    return digest

@@ -1,0 +1,72 @@
+"""Claims: who is at work on what, so that two runs of one suite share the work instead of doing it twice.
+
+A claim is held by an owner that beats (says that it lives) every few seconds. It may be taken over when its owner is
+dead: at once if its process is gone on this host, else when its last beat is older than a limit. A beat that
+lies as far in the future is stale too, so a clock that was set back blocks nobody for ever. A claim only saves work:
+if one is lost by mistake, two processes compute the same record and the store keeps the first.
+"""
+
+import os
+import secrets
+import socket
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from results.database import CLAIMS
+
+STALE_AFTER_S = 60.0
+HOST = socket.gethostname()
+
+
+def new_owner() -> str:
+    """A name for one worker of this process: `host:pid:random`."""
+    return f"{HOST}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+def take(connection: Connection, name: str, owner: str, stale_after_s: float, now: float) -> bool:
+    """Whether `owner` holds the claim after this call; `now` is in seconds since 1970."""
+    held = connection.execute(select(CLAIMS.c.owner, CLAIMS.c.beat_at).where(CLAIMS.c.name == name)).one_or_none()
+    if held is None:
+        connection.execute(insert(CLAIMS).values(name=name, owner=owner, beat_at=now))
+        return True
+    if held.owner != owner and not _is_stale(held.owner, held.beat_at, stale_after_s, now):
+        return False
+    as_seen = (CLAIMS.c.name == name) & (CLAIMS.c.owner == held.owner)
+    if held.owner != owner:  # where the database lets two takers get here, or the owner beat just now, one finds 0 rows
+        as_seen &= CLAIMS.c.beat_at == held.beat_at
+    return connection.execute(update(CLAIMS).where(as_seen).values(owner=owner, beat_at=now)).rowcount == 1
+
+
+def beat(connection: Connection, owner: str, now: float) -> int:
+    """Renew all claims of an owner; returns how many it holds."""
+    return connection.execute(update(CLAIMS).where(CLAIMS.c.owner == owner).values(beat_at=now)).rowcount
+
+
+def release(connection: Connection, name: str, owner: str) -> None:
+    """Give a claim back; one that somebody else holds stays."""
+    connection.execute(delete(CLAIMS).where(CLAIMS.c.name == name, CLAIMS.c.owner == owner))
+
+
+def holder(connection: Connection, name: str, stale_after_s: float, now: float) -> str | None:
+    """The owner of a claim that is not stale."""
+    held = connection.execute(select(CLAIMS.c.owner, CLAIMS.c.beat_at).where(CLAIMS.c.name == name)).one_or_none()
+    return None if held is None or _is_stale(held.owner, held.beat_at, stale_after_s, now) else str(held.owner)
+
+
+def _is_stale(owner: str, beat_at: float, stale_after_s: float, now: float) -> bool:
+    return abs(now - beat_at) > stale_after_s or _is_dead(owner)
+
+
+def _is_dead(owner: str) -> bool:
+    """Whether the owner's process is known to be gone; False where it cannot be known."""
+    host, _, process = owner.partition(":")
+    pid = process.partition(":")[0]
+    if host != HOST or not pid.isdecimal() or int(pid) == 0 or os.name == "nt":  # on Windows os.kill would kill it
+        return False
+    try:
+        os.kill(int(pid), 0)  # signal 0 asks and sends nothing
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):  # it lives and belongs to somebody else; or was never a process id
+        return False
+    return False

@@ -1,0 +1,230 @@
+"""The store: every record, the state of every search and the claims of the workers, in one SQL database.
+
+Records are append-only: one that is done is never changed; only a failed one may be replaced, by a later outcome.
+Several processes and machines may use one store at once; each method is one transaction.
+"""
+
+import time
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Literal, Self
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from results import claims
+from results.comparison import Comparison
+from results.database import RECORDS, STUDIES, Database
+from results.record import FoldRecord, Record, from_json, to_json
+from results.study import Study, study_from_json, study_id, study_to_json
+
+IDS_A_QUERY = 500  # databases limit the number of values in one statement
+
+
+class Store:
+    """An open store; a context manager that closes it."""
+
+    def __init__(self, database: Database) -> None:
+        """A store over an open database; `Store.open` is the usual way."""
+        self._database = database
+
+    @classmethod
+    def open(cls, url_or_path: str) -> Self:
+        """Open or create a store by a path (a SQLite file) or by any SQLAlchemy URL.
+
+        Raises:
+            ResultsError: if it cannot be opened, is no database, or was written by a newer version.
+        """
+        return cls(Database(url_or_path))
+
+    @property
+    def name(self) -> str:
+        """The store for people: its file, or its address without the password."""
+        return self._database.place
+
+    @property
+    def url(self) -> str:
+        """The URL for other programs, such as Optuna's storage. It holds the password: never print it."""
+        return self._database.url.render_as_string(hide_password=False)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        """The store itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    # --- records
+
+    def add(self, record: Record) -> bool:
+        """Keep a record, after all its checks. Returns whether the store changed.
+
+        A record whose id is there as done changes nothing. One that failed is replaced by a record that is done, or
+        that failed later.
+
+        Raises:
+            ResultsError: if the record fails a check of `to_json`, or the database cannot be written.
+        """
+        row = _record_row(record)
+
+        def work(connection: Connection) -> bool:
+            stored = RECORDS.c.outcome, RECORDS.c.created_at
+            found = connection.execute(select(*stored).where(RECORDS.c.id == record.id)).one_or_none()
+            if found is None:
+                connection.execute(insert(RECORDS).values(row))
+                return True
+            is_later = datetime.fromisoformat(row["created_at"]) > datetime.fromisoformat(found.created_at)
+            if found.outcome == "done" or not (row["outcome"] == "done" or is_later):
+                return False
+            still_failed = (RECORDS.c.id == record.id) & (RECORDS.c.outcome == "failed")
+            return connection.execute(update(RECORDS).where(still_failed).values(row)).rowcount == 1
+
+        return self._database.write(work)
+
+    def get(self, record_id: str) -> Record | None:
+        """The record of an id, or None."""
+        return self.get_many([record_id]).get(record_id)
+
+    def get_many(self, ids: Iterable[str]) -> dict[str, Record]:
+        """The records of those ids that are there, by id, in the order of `ids`."""
+        wanted = list(dict.fromkeys(ids))
+
+        def work(connection: Connection) -> dict[str, str]:
+            bodies: dict[str, str] = {}
+            for start in range(0, len(wanted), IDS_A_QUERY):
+                chosen = RECORDS.c.id.in_(wanted[start : start + IDS_A_QUERY])
+                rows = connection.execute(select(RECORDS.c.id, RECORDS.c.body).where(chosen))
+                bodies.update({row.id: row.body for row in rows})
+            return bodies
+
+        found = self._database.read(work)
+        return {record_id: from_json(found[record_id]) for record_id in wanted if record_id in found}
+
+    def records(
+        self,
+        *,
+        kind: Literal["fold", "run"] | None = None,
+        protocol_digest: str | None = None,
+        dataset_hash: str | None = None,
+        split_digest: str | None = None,
+        method: str | None = None,
+        purpose: Literal["search", "final"] | None = None,
+    ) -> list[Record]:
+        """All records that match what is given, sorted by method, run, fold (a run's record last) and id."""
+        wanted = {
+            "kind": kind,
+            "protocol_digest": protocol_digest,
+            "dataset_hash": dataset_hash,
+            "split_digest": split_digest,
+            "method": method,
+            "purpose": purpose,
+        }
+        conditions = [RECORDS.c[name] == value for name, value in wanted.items() if value is not None]
+        query = select(RECORDS.c.body).where(*conditions)
+        bodies = self._database.read(lambda connection: connection.scalars(query).all())
+        return sorted(map(from_json, bodies), key=_order)  # here, because databases sort text by different rules
+
+    def comparisons(self) -> list[Comparison]:
+        """The comparisons that have a record or a search, sorted."""
+        queries = [
+            select(table.c.protocol_digest, table.c.dataset_hash, table.c.split_digest).distinct()
+            for table in (RECORDS, STUDIES)
+        ]
+        found = self._database.read(lambda connection: [row for query in queries for row in connection.execute(query)])
+        return sorted({Comparison(*row) for row in found})
+
+    # --- studies
+
+    def put_study(self, study: Study) -> None:
+        """Keep the state of a search in place of its state before.
+
+        Raises:
+            ResultsError: if a field has a wrong type, or the database cannot be written.
+        """
+        row = {
+            "id": study.id,
+            "protocol_digest": study.protocol_digest,
+            "dataset_hash": study.dataset_hash,
+            "split_digest": study.split_digest,
+            "method": study.method,
+            "method_code": study.method_code,
+            "body": study_to_json(study),
+        }
+
+        def work(connection: Connection) -> None:
+            connection.execute(delete(STUDIES).where(STUDIES.c.id == study.id))
+            connection.execute(insert(STUDIES).values(row))
+
+        self._database.write(work)
+
+    def study(
+        self, *, protocol_digest: str, dataset_hash: str, split_digest: str, method: str, method_code: str
+    ) -> Study | None:
+        """The state of one search, or None."""
+        wanted = study_id(protocol_digest, dataset_hash, split_digest, method, method_code)
+        query = select(STUDIES.c.body).where(STUDIES.c.id == wanted)
+        body = self._database.read(lambda connection: connection.scalar(query))
+        return None if body is None else study_from_json(body)
+
+    def studies(
+        self, *, protocol_digest: str | None = None, dataset_hash: str | None = None, split_digest: str | None = None
+    ) -> list[Study]:
+        """All searches that match what is given, sorted by protocol, data set, split and method."""
+        wanted = {"protocol_digest": protocol_digest, "dataset_hash": dataset_hash, "split_digest": split_digest}
+        conditions = [STUDIES.c[name] == value for name, value in wanted.items() if value is not None]
+        query = select(STUDIES.c.body).where(*conditions)
+        bodies = self._database.read(lambda connection: connection.scalars(query).all())
+        return sorted(
+            map(study_from_json, bodies),
+            key=lambda study: (study.protocol_title, study.dataset_name, study.method, study.method_code, study.id),
+        )
+
+    # --- claims
+
+    def claim(self, name: str, owner: str, stale_after_s: float = claims.STALE_AFTER_S) -> bool:
+        """Take a claim that is free, stale or already the owner's. Returns whether the owner holds it now."""
+        return self._database.write(lambda connection: claims.take(connection, name, owner, stale_after_s, time.time()))
+
+    def beat(self, owner: str) -> int:
+        """Renew all claims of an owner, at least every few seconds. Returns how many it holds."""
+        return self._database.write(lambda connection: claims.beat(connection, owner, time.time()))
+
+    def release(self, name: str, owner: str) -> None:
+        """Give a claim back; one that somebody else holds stays."""
+        self._database.write(lambda connection: claims.release(connection, name, owner))
+
+    def holder(self, name: str, stale_after_s: float = claims.STALE_AFTER_S) -> str | None:
+        """Who holds a claim, or None if nobody who lives does."""
+        return self._database.read(lambda connection: claims.holder(connection, name, stale_after_s, time.time()))
+
+
+def _record_row(record: Record) -> dict[str, Any]:
+    body = to_json(record)  # first: all that follows relies on its checks
+    identity = record.identity
+    is_fold = isinstance(record, FoldRecord)
+    return {
+        "id": record.id,
+        "kind": "fold" if is_fold else "run",
+        "protocol_title": identity.protocol["title"],
+        "protocol_digest": identity.protocol["digest"],
+        "dataset_name": identity.dataset["name"],
+        "dataset_hash": identity.dataset["content_hash"],
+        "split_digest": identity.split["digest"],
+        "method": identity.method,
+        "method_code": identity.method_code,
+        "purpose": identity.purpose,
+        "run": identity.run,
+        "fold": record.fold if isinstance(record, FoldRecord) else None,
+        "outcome": record.outcome if isinstance(record, FoldRecord) else "done",
+        "created_at": record.provenance.created_at,
+        "body": body,
+    }
+
+
+def _order(record: Record) -> tuple[str, int, float, str]:
+    fold = record.fold if isinstance(record, FoldRecord) else float("inf")
+    return record.identity.method, record.identity.run, fold, record.id
