@@ -192,6 +192,19 @@ def data_check(
     raise typer.Exit(USAGE if found["unreadable"] else DONE)
 
 
+@data_app.command("split")
+def data_split(
+    data: Annotated[str, typer.Argument(help="shapes:..., or a folder of images.")], protocol: Protocol = "mini"
+) -> None:
+    """Print the class split that a protocol cuts, as JSON: which classes train, validate and test in each fold."""
+    from protocols.catalogue import protocol_named
+    from protocols.datasets import load_dataset
+    from protocols.splits import make_split
+
+    index = load_dataset(data)
+    sys.stdout.write(make_split(index.classes, protocol_named(protocol).folds, index.test_classes).to_json() + "\n")
+
+
 def _options(
     protocol: str,
     settings: Sequence[str],

@@ -18,7 +18,7 @@ def save_embeddings(folder: Path, job_id: str, embeddings: Matrix) -> None:
     try:
         with partial.open("wb") as file:
             np.save(file, embeddings, allow_pickle=False)
-        os.replace(partial, folder / f"{job_id}.npy")
+        partial.replace(folder / f"{job_id}.npy")
     finally:
         partial.unlink(missing_ok=True)
 

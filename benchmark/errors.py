@@ -5,5 +5,5 @@ class BenchmarkError(ValueError):
     """A method, search or suite that cannot run as asked."""
 
 
-class Interrupted(Exception):  # noqa: N818 - not an error: the user's wish
+class Interrupted(Exception):
     """The suite was stopped; everything finished is in the store."""

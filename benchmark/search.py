@@ -85,7 +85,7 @@ def winner(entry: MethodEntry, bench: Bench, store: Store) -> dict[str, Value]:
 
 
 def no_winner(study: Study, store: Store) -> str:
-    """Why a search has no best trial: "0 of 10 trials finished: 28 folds collapsed, 12 folds non-finite; the first: ..."."""
+    """Why a search has no best trial: "0 of 10 trials finished: 28 folds collapsed, 12 folds non-finite; ..."."""
     failed = [
         record
         for record in store.records(kind="fold", **_comparison(study)._asdict(), method=study.method, purpose="search")
@@ -171,7 +171,7 @@ def _propose(
 
 
 def _settled(study: optuna.Study, trial: FrozenTrial, space: Space) -> FrozenTrial | None:
-    """The trial, unless a kill cut it off before all its parameters were stored: such a trial is closed and not counted."""
+    """The trial, or None where a kill came before all its parameters were stored: it is closed and not counted."""
     if trial.params.keys() == space.keys():
         return trial
     if trial.state == TrialState.RUNNING:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol as Interface
 
@@ -25,8 +26,9 @@ from benchmark.finals import final_jobs, finals
 from benchmark.jobs import Work
 from benchmark.methods.entry import MethodEntry
 from benchmark.search import WorkSteps, search, winner
-from results.record import FoldRecord, Record
 from results.claims import new_owner
+from results.errors import ResultsError
+from results.record import FoldRecord, Record
 from results.store import Store
 
 RESULT_REASONS = (
@@ -151,12 +153,22 @@ class Driver:
                 held.todo = deque(work for work in held.batch if work.id not in held.records)
                 if held.todo:
                     return
-                answers = [held.records[work.id] for work in held.batch]
+                answers = self._answers(held)
         except StopIteration:
             pass
         except BenchmarkError as error:
             problem = str(error)
         self._end(held, active, problem)
+
+    def _answers(self, held: _Campaign) -> list[Record]:
+        """The records of a whole batch, in its order. A final fold without a result is a problem of its method."""
+        records = [held.records[work.id] for work in held.batch]
+        folds = (record for record in records if isinstance(record, FoldRecord))
+        failed = [record for record in folds if record.outcome == "failed" and record.identity.purpose == "final"]
+        if failed:
+            first = f"run {failed[0].identity.run} fold {failed[0].fold}, {failed[0].reason}: {failed[0].message}"
+            self._problems[held.entry.name] = f"{len(failed)} final folds failed; the first: {first}"
+        return records
 
     def _end(self, held: _Campaign, active: list[_Campaign], problem: str | None) -> None:
         held.steps.close()
@@ -190,7 +202,7 @@ class Driver:
                 continue
             held.records[work.id] = record
             if len(held.records) == len(held.batch):
-                self._advance(held, active, [held.records[item.id] for item in held.batch])
+                self._advance(held, active, self._answers(held))
 
 
 class _Heartbeat(threading.Thread):
@@ -202,7 +214,8 @@ class _Heartbeat(threading.Thread):
 
     def run(self) -> None:
         while not self._over.wait(BEAT_EVERY_S):
-            self._store.beat(self._owner)
+            with suppress(ResultsError):  # the main thread meets the same store, and says what is wrong with it
+                self._store.beat(self._owner)
 
     def __enter__(self) -> None:
         self.start()

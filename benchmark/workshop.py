@@ -90,7 +90,9 @@ def run_suite(suite: Suite, store: Store, phases: Sequence[str], console: Consol
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     expected = {entry.name: expected_work(entry, suite.bench, phases) for entry in suite.entries}
     executor = make_executor(suite.executor, suite.bench, suite.workers)
-    storage = RDBStorage(store.url, engine_kwargs={"connect_args": {"timeout": 60}} if "sqlite" in store.url else None)
+    storage = RDBStorage(
+        store.url, engine_kwargs={"connect_args": {"timeout": 60}} if store.url.startswith("sqlite") else None
+    )
     try:
         with SuiteProgress(expected, suite.bench.n_folds, console) as progress:
             driver = Driver(suite.bench, store, executor, progress)

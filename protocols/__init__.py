@@ -1,1 +1,1 @@
-"""What may not vary between two methods: splits, trunk, transforms, sampler, evaluation, and the proof that they held."""
+"""What may not vary between methods: splits, trunk, transforms, sampler, evaluation, and the proof that they held."""

@@ -40,7 +40,7 @@ class AuditCheck:
     detail: str
 
 
-class AuditFailure(ProtocolError):  # noqa: N818 - a failure is an outcome, not a slip
+class AuditFailure(ProtocolError):
     """A check that did not hold; `check` is the check."""
 
     def __init__(self, check: AuditCheck) -> None:

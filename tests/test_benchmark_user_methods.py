@@ -1,4 +1,4 @@
-"""Methods that the package does not ship: what a user's file may say, and the one line it gets back when it is wrong."""
+"""Methods that the package does not ship: what a user's file may say, and the one line told when it is wrong."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -78,6 +78,12 @@ def test_the_code_of_a_file_is_its_sha256_and_an_edit_is_seen_at_once(write) -> 
     assert before.code != after.code
 
 
+def test_a_file_runs_once_for_one_content(write) -> None:
+    name = write(PLAIN, "Plain")
+    first, again = (build_method(method_entry(name), 7, 3, {}) for _ in range(2))
+    assert type(first) is type(again)
+
+
 def test_a_file_leaves_no_compiled_copy_beside_it(write, tmp_path) -> None:
     method_entry(write(PLAIN, "Plain"))
     assert [path.name for path in tmp_path.iterdir()] == ["my_losses.py"]
@@ -94,11 +100,10 @@ def test_a_constructor_gets_the_sizes_under_the_names_that_it_takes(write, n_cla
 
 
 def test_sizes_reach_a_parent_class_through_keyword_arguments(write) -> None:
-    body = PLAIN + (
-        "class Parent(Plain):\n    def __init__(self, n_classes):\n        super().__init__()\n        self.n = n_classes\n"
-        "class Loss(Parent):\n    def __init__(self, *, margin=0.5, **rest):\n        super().__init__(**rest)\n"
+    body = loss_class("n_classes", "self.n = n_classes") + (
+        "class Child(Loss):\n    def __init__(self, *, margin=0.5, **rest):\n        super().__init__(**rest)\n"
     )
-    assert build_method(method_entry(write(body)), 7, 3, {}).n == 7
+    assert build_method(method_entry(write(body, "Child")), 7, 3, {}).n == 7
 
 
 def test_a_space_may_be_a_dict_and_every_kind_of_distribution_reaches_the_constructor(write) -> None:
@@ -127,9 +132,7 @@ def test_a_space_may_be_a_dict_and_every_kind_of_distribution_reaches_the_constr
 
 def test_a_space_may_be_a_function_of_the_class_count(write) -> None:
     space = "search_space = staticmethod(lambda n_classes: {'k': IntDistribution(2, n_classes // 2)})"
-    assert method_entry(write(loss_class("k", "", space).replace("__()\n        ", "__()"))).space(20) == {
-        "k": IntDistribution(2, 10)
-    }
+    assert method_entry(write(loss_class("k", attributes=space))).space(20) == {"k": IntDistribution(2, 10)}
 
 
 def test_looking_a_method_up_leaves_the_random_state_alone(write) -> None:
@@ -142,9 +145,8 @@ def test_looking_a_method_up_leaves_the_random_state_alone(write) -> None:
 
 def test_a_missing_file_a_missing_class_and_an_unnamed_class_say_the_way_out(write, tmp_path) -> None:
     assert "nothing.py: cannot be read (No such file or directory)" in refusal(f"{tmp_path}/nothing.py:Loss")
-    assert "cannot be read (Is a directory)" in refusal(
-        f"{(tmp_path / 'folder.py').mkdir() or tmp_path}/folder.py:Loss"
-    )
+    (tmp_path / "folder.py").mkdir()
+    assert "folder.py: cannot be read (Is a directory)" in refusal(f"{tmp_path}/folder.py:Loss")
     assert "no class named 'Plane'. Did you mean 'Plain'?" in refusal(write(PLAIN, "Plane"))
     unnamed = refusal(write(PLAIN, "").rstrip(":"))
     assert "no class is named." in unnamed
@@ -229,7 +231,7 @@ def test_an_unknown_loss_of_the_library_is_refused_with_the_nearest_name() -> No
 
 @pytest.fixture
 def plug_in(tmp_path, monkeypatch):
-    """An installed distribution, version 1.2, that brings four names."""
+    """An installed distribution, version 1.2, that brings methods, one of them gone, one under a name of ours."""
     (tmp_path / "plug.py").write_text(
         HEAD + PLAIN + "from dataclasses import replace\nfrom benchmark.methods.triplet import ENTRY as TRIPLET\n"
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from benchmark.bench import Bench
 from benchmark.executors.worker import hold
@@ -35,6 +35,3 @@ class InlineExecutor(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Nothing to wait for."""
         del wait, cancel_futures
-
-    def __exit__(self, *_: Any) -> None:
-        self.shutdown()

@@ -121,7 +121,7 @@ def _run_file(path: Path) -> tuple[ModuleType, str]:
         ) from error
     code = sha256(text).hexdigest()[:12]
     name = f"mlrc_method_{code}"
-    if True:
+    if name not in sys.modules:
         module = ModuleType(name)
         module.__file__ = str(path)
         sys.modules[name] = module  # before it runs: dataclasses and pickle look their module up
