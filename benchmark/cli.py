@@ -54,6 +54,7 @@ Settings = Annotated[
 StoreUrl = Annotated[str, typer.Option("--store", help="A SQLite file or a database URL.")]
 ExecutorName = Annotated[str, typer.Option("--executor", help="processes or inline.")]
 Workers = Annotated[int | None, typer.Option("--workers", "-w", help="Worker processes; default: one a core.")]
+Threads = Annotated[int, typer.Option("--threads", help="Torch threads of one job; may change the last bits.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", help="Folder for tables (Markdown, CSV) and plots (PNG, SVG).")
@@ -66,7 +67,7 @@ errors = Console(stderr=True)
 @app.command()
 def demo(store: StoreUrl = DEMO_STORE, out: Out = Path("runs/demo"), as_json: AsJson = False) -> None:
     """Search and run eight methods on generated images, in minutes; ends with the table and the plot."""
-    options = _options("demo", (), "shapes:shifted", DEMO_METHODS, store, "processes", None)
+    options = _options("demo", (), "shapes:shifted", DEMO_METHODS, store, "processes", None, 1)
     failed = _run(options, ("search", "finals"), out, as_json)
     if not as_json:
         console.print(
@@ -87,11 +88,12 @@ def run(
     store: StoreUrl = DEFAULT_STORE,
     executor: ExecutorName = "processes",
     workers: Workers = None,
+    threads: Threads = 1,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
     """Search each method, run the final runs with its best hyper-parameters, print the table."""
-    options = _options(protocol, settings, data, methods, store, executor, workers)
+    options = _options(protocol, settings, data, methods, store, executor, workers, threads)
     raise typer.Exit(_run(options, ("search", "finals"), out, as_json))
 
 
@@ -104,10 +106,11 @@ def search(
     store: StoreUrl = DEFAULT_STORE,
     executor: ExecutorName = "processes",
     workers: Workers = None,
+    threads: Threads = 1,
     as_json: AsJson = False,
 ) -> None:
     """Search each method under one protocol; every trial goes to the store."""
-    options = _options(protocol, settings, data, methods, store, executor, workers)
+    options = _options(protocol, settings, data, methods, store, executor, workers, threads)
     raise typer.Exit(_run(options, ("search",), None, as_json))
 
 
@@ -120,11 +123,12 @@ def finals(
     store: StoreUrl = DEFAULT_STORE,
     executor: ExecutorName = "processes",
     workers: Workers = None,
+    threads: Threads = 1,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the final runs of methods whose search is done, print the table."""
-    options = _options(protocol, settings, data, methods, store, executor, workers)
+    options = _options(protocol, settings, data, methods, store, executor, workers, threads)
     raise typer.Exit(_run(options, ("finals",), out, as_json))
 
 
@@ -213,6 +217,7 @@ def _options(
     store: str,
     executor: str,
     workers: int | None,
+    threads: int,
 ) -> "SuiteOptions":
     from benchmark.workshop import SuiteOptions
 
@@ -224,6 +229,7 @@ def _options(
         store=store,
         executor=executor,
         workers=workers,
+        threads=threads,
     )
 
 
@@ -261,9 +267,9 @@ def _tables(store: "Store", comparisons: "Iterable[Comparison] | None" = None) -
     tables = []
     for comparison in store.comparisons() if comparisons is None else comparisons:
         records = store.records(**comparison._asdict())
-        derivations = (
-            {comparison.protocol_digest: derivation(records[0].identity.protocol["values"])} if records else {}
-        )
+        if not records:
+            continue  # a search that has only just begun
+        derivations = {comparison.protocol_digest: derivation(records[0].identity.protocol["values"])}
         tables += result_tables(runs_frame(records, unfinished(store, comparison)), derivations)
     return tables
 

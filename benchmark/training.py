@@ -107,7 +107,7 @@ class FoldTraining:
             learner = Learner(self.job, self.bench, self.entry, self.images, self.model, self.audit)
         self.learner = learner
         last = self.protocol.schedule.max_steps
-        cadence = self.protocol.schedule.cadence_for(self.bench.index.name)
+        cadence = self.protocol.schedule.cadence_for(self.bench.index.standard_name)
         self.model.train()
         while learner.n_steps < last:
             with self._phase("train"):

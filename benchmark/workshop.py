@@ -38,7 +38,8 @@ class SuiteOptions:
     methods: tuple[str, ...]
     store: str
     executor: str
-    workers: int | None
+    workers: int | None  # None: one a core
+    threads: int  # of one job; not derived from the workers, so that these never change a bit of a result
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,8 @@ def assemble(options: SuiteOptions, store: Store) -> Suite:
     entries = tuple(method_entry(name) for name in dict.fromkeys(options.methods))
     workers = options.workers if options.workers is not None else usable_cores()
     check_executor(options.executor, workers)
+    if options.threads < 1:
+        raise BenchmarkError(f"--threads is {options.threads}; it must be at least 1.")
     workers = 1 if options.executor == "inline" else workers
     index = load_dataset(options.data)
     check_decodes(index)
@@ -73,7 +76,7 @@ def assemble(options: SuiteOptions, store: Store) -> Suite:
         index=index,
         split=make_split(index.classes, protocol.folds, index.test_classes),
         artifacts=artifact_folder(store),
-        threads=max(1, usable_cores() // workers),
+        threads=options.threads,
         device=default_device(),
     )
     for entry in entries:

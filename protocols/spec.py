@@ -98,7 +98,7 @@ class Schedule:
     by_dataset: tuple[tuple[str, Cadence], ...]
 
     def cadence_for(self, dataset: str) -> Cadence:
-        """The cadence of a data set by its name."""
+        """The cadence of a data set of the papers by its standard name, or the one for all others."""
         return dict(self.by_dataset).get(dataset, self.cadence)
 
 

@@ -24,9 +24,12 @@ BASELINES = ("pixels", "untrained")  # in the order in which tables show them
 DETERMINISTIC = frozenset({"pixels"})  # nothing random in it: one run of one fold, the same in both settings
 
 # Numbers meet only where all of these are equal.
-COMPARISON = ["protocol_digest", "dataset_name", "dataset_hash", "split_digest"]
-# Said once for each comparison.
-CONTEXT = ["protocol_title", "protocol_name", "n_folds", "n_runs", "embedding_dim", "primary_metric", "split_kind"]
+COMPARISON = ["protocol_digest", "dataset_hash", "split_digest"]
+# Said once for each comparison; a data set that was renamed is still the same by its hash.
+CONTEXT = [
+    *("dataset_name", "protocol_title", "protocol_name", "n_folds", "n_runs", "embedding_dim"),
+    *("primary_metric", "split_kind"),
+]
 # What tells methods apart; hyperparameters are sorted JSON, "" where a search had no winner.
 VARIANT = ["method", "method_code", "hyperparameters"]
 COLUMNS = [*COMPARISON, *CONTEXT, *VARIANT, "run", "setting", "metric", "value", "missing"]
@@ -98,12 +101,7 @@ def runs_frame(records: Iterable[Record], failures: Mapping[str, str] | None = N
 
 def _key(identity: Identity) -> _Key:
     return _Key(
-        comparison=(
-            identity.protocol["digest"],
-            identity.dataset["name"],
-            identity.dataset["content_hash"],
-            identity.split["digest"],
-        ),
+        comparison=(identity.protocol["digest"], identity.dataset["content_hash"], identity.split["digest"]),
         method=identity.method,
         method_code=identity.method_code,
         hyperparameters=json.dumps(identity.hyperparameters, sort_keys=True, allow_nan=False),
@@ -213,6 +211,7 @@ def _row(
     values = identity.protocol["values"]
     return {
         **dict(zip(COMPARISON, key.comparison, strict=True)),
+        "dataset_name": identity.dataset["name"],
         "protocol_title": identity.protocol["title"],
         "protocol_name": values["name"],
         "n_folds": values["folds"]["n_folds"],

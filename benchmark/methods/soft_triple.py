@@ -7,7 +7,8 @@
 Ten centres a class, as the reality check ran it; centres have unit length in the formula, not in memory. `gamma`
 divides, in the paper, in PML and here (PML keeps its inverse under the same name): the published values near 50 make
 q nearly uniform. PML's loss has no centre term unless it is given one, and PML's own term needs the similarities of all
-centres to all (29 GB at 8,488 classes), so the same sum is computed here class by class.
+centres to all (29 GB at 8,488 classes), so the same sum is computed here class by class, and not at all
+where reg_weight is 0.
 """
 
 from math import comb
@@ -49,7 +50,7 @@ def build(
         gamma=gamma,
         margin=margin,
         distance=DotProductToUnit(),
-        weight_regularizer=centre_term,
+        weight_regularizer=centre_term if reg_weight else None,
         weight_reg_weight=reg_weight,
     )
     return loss

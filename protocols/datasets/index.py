@@ -46,6 +46,7 @@ class ImageIndex:
     reader: Callable[[int], NDArray[np.uint8]] = field(repr=False)  # image index -> (H, W, 3) uint8 RGB; picklable
     super_classes: tuple[str, ...] | None = None  # one for each class
     test_classes: frozenset[str] | None = None  # the official test side; None: the protocol cuts one
+    standard_name: str = ""  # "cub200": a data set of the papers, for which a protocol may have its own schedule
     skipped: tuple[str, ...] = ()  # what was found and left out, each with the reason
 
     def __post_init__(self) -> None:
