@@ -58,7 +58,6 @@ class Learner:
 
     def step(self) -> None:
         """One batch through trunk, method and optimiser. The loss stays on the device until `mean_loss` asks."""
-        self.n_steps += 1
         chosen = self._sampler.next()
         labels = self._images.labels[chosen]
         self._audit.batch(labels)
@@ -70,11 +69,12 @@ class Learner:
             _refuse_unless_differentiable(loss)
             self._optimiser.zero_grad(set_to_none=True)
             loss.backward()
-        if self.n_steps <= self._warmup_steps:
+        if self.n_steps < self._warmup_steps:
             for parameter in self._model.trunk.parameters():
                 parameter.grad = None
         self._optimiser.step()
         self._losses.append(loss.detach())
+        self.n_steps += 1
         if self._after_step is not None:
             with self._methods_code():
                 self._after_step(self.n_steps, self._context)

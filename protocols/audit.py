@@ -131,6 +131,8 @@ class Audit:
 
     def batch(self, labels: NDArray[np.int64]) -> None:
         """Is this batch ((B,) labels from 0) exactly the plan's classes x images? To be called at every step."""
+        if labels.min() < 0:
+            self._record("batch shape", False, f"step {self._n_batches + 1} has an image of no training class")
         found = np.bincount(labels)
         counts = np.sort(found[found > 0]).tolist()
         if counts != self._batch_counts:

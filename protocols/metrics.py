@@ -32,6 +32,7 @@ DEFINITION = (
 )
 
 PRODUCT_ROWS = 128  # queries in one matrix product
+TIED_ROWS = 32  # queries of which ties are settled together
 CHUNK_BYTES = (
     16 * 2**20
 )  # about what a chunk holds if the caller does not say how long it is; small enough to stay in cache
@@ -44,8 +45,8 @@ Scores = npt.NDArray[np.float64]
 class EvaluationAudit:
     """What an evaluation went over.
 
-    A tied query is one whose numbers the tie rule decided: a hit and a miss equally far from it, within the first R
-    ranks or across their end, or, where recall is asked for, at the first hit's rank up to the largest K.
+    A tied query is one whose numbers the tie rule decided: a hit and a miss are equally far from it, within the first
+    R ranks or across their end, or, where recall is asked for, at its first hit, within the largest K or across.
     """
 
     version: int  # METRICS_VERSION
@@ -113,15 +114,15 @@ def _averages(search: "_Search", recall_at: tuple[int, ...], chunk_rows: int | N
     chunk_rows = math.ceil(min(chunk_rows, n_queries) / PRODUCT_ROWS) * PRODUCT_ROWS
     buffer = torch.empty(chunk_rows, len(search.references), device=order.device)
     scores, n_tied = [], 0
-    for queries in order.split(chunk_rows):
+    for queries in torch.split(order, chunk_rows):
         similarity = search.similarity(queries, buffer)
         hits, tied = _hits_within_r(search, queries, similarity)
-        columns = _scores(hits.cpu().numpy(), search.relevant[queries].cpu().numpy())
+        rows = _scores(hits.cpu().numpy(), search.relevant[queries].cpu().numpy())
         if recall_at:
-            rank, tied_at_first = _first_hit(search.is_hit(queries), similarity)
-            columns += [(rank <= k).double().cpu().numpy() for k in recall_at]
-            tied |= tied_at_first & (rank <= max(recall_at))
-        scores.append(np.stack(columns))
+            rank, tied_at_first_hit = _first_hit(search, queries, similarity, max(recall_at))
+            rows += [(rank <= k).double().cpu().numpy() for k in recall_at]
+            tied |= tied_at_first_hit
+        scores.append(np.stack(rows))
         n_tied += int(tied.sum())
     names = ("precision_at_1", "r_precision", "map_at_r", *(f"recall_at_{k}" for k in recall_at))
     means = [math.fsum(row) / n_queries for row in np.concatenate(scores, axis=1).tolist()]
@@ -147,8 +148,10 @@ class _Search:
         self.squared_norms = _squared_norms(self.references)
         self.copies, self.originals = _copies(self.references)
         _, classes = torch.unique(torch.cat([self.labels, self.reference_labels]), return_inverse=True)
-        counts = classes[len(labels) :].bincount(minlength=len(classes))
-        self.relevant = counts[classes[: len(labels)]] - int(self.within_itself)  # R of each query
+        self.classes, reference_classes = classes[: len(labels)], classes[len(labels) :]
+        self.class_sizes = reference_classes.bincount(minlength=len(classes))
+        self.by_class = reference_classes.argsort(stable=True)
+        self.relevant = self.class_sizes[self.classes] - int(self.within_itself)  # R of each query
 
     def similarity(self, queries: Tensor, buffer: Tensor) -> Tensor:
         """(B, M) float32 in `buffer`, larger is nearer, -inf for the query itself. `queries` are (B,) indices."""
@@ -158,10 +161,17 @@ class _Search:
             torch.mm(block, self.references.T, out=buffer[start : start + PRODUCT_ROWS])
         similarity = buffer[: len(queries)].sub_(self.squared_norms)
         if len(self.copies):
-            similarity[:, self.copies] = similarity[:, self.originals]
+            similarity.index_copy_(1, self.copies, similarity.index_select(1, self.originals))
         if self.within_itself:
             similarity.scatter_(1, queries[:, None], -math.inf)
         return similarity
+
+    def members(self, queries: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, K) int64, the references of each query's class, ascending; and (B, K) bool, False where it has fewer."""
+        sizes = self.class_sizes[self.classes[queries]][:, None]
+        starts = (self.class_sizes.cumsum(0) - self.class_sizes)[self.classes[queries]][:, None]
+        place = torch.arange(int(sizes.max()), device=queries.device)
+        return self.by_class[(starts + place).clamp(max=len(self.by_class) - 1)], place < sizes
 
     def is_hit(self, queries: Tensor) -> Tensor:
         """(B, M) bool: which references are of the query's class. The query itself is among them."""
@@ -206,7 +216,7 @@ def _hits_within_r(search: _Search, queries: Tensor, similarity: Tensor) -> tupl
     rank = torch.arange(1, values.shape[1] + 1, device=values.device)
     unsettled = ((values[:, 1:] == values[:, :-1]) & (rank[:-1] <= relevant)).any(dim=1)
     tied = torch.zeros_like(unsettled)
-    for rows in unsettled.nonzero().squeeze(1).split(PRODUCT_ROWS):
+    for rows in torch.split(unsettled.nonzero().squeeze(1), TIED_ROWS):
         _, found[rows] = _largest(_keys(similarity[rows]), values.shape[1])
         tied[rows] = _mixed_ties(similarity[rows], search.is_hit(queries[rows]), found[rows], relevant[rows])
     hits = search.reference_labels[found[:, :depth]] == search.labels[queries][:, None]
@@ -234,9 +244,10 @@ def _largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 def _keys(similarity: Tensor) -> Tensor:
     """int64 keys in the order of the ranking, no two equal in a row: by float32 value, then by column ascending."""
-    bits = (similarity + 0.0).view(torch.int32).long()  # adding 0.0 makes -0.0 equal to 0.0 in its bits, too
-    ascending = torch.where(bits < 0, -(2**31) - bits, bits)
-    return (ascending << 32) - torch.arange(similarity.shape[1], device=similarity.device)
+    bits = (similarity + 0.0).view(torch.int32)  # adding 0.0 makes -0.0 equal to 0.0 in its bits, too
+    ascending = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # the bits of a negative float grow with its size: turn them over
+    columns = torch.arange(similarity.shape[1], device=similarity.device)
+    return torch.add(-columns, ascending.long(), alpha=2**32)
 
 
 def _mixed_ties(similarity: Tensor, is_hit: Tensor, found: Tensor, relevant: Tensor) -> Tensor:
@@ -248,14 +259,20 @@ def _mixed_ties(similarity: Tensor, is_hit: Tensor, found: Tensor, relevant: Ten
     return inside.any(dim=1) | ((level & is_hit).any(dim=1) & (level & ~is_hit).any(dim=1))
 
 
-def _first_hit(is_hit: Tensor, similarity: Tensor) -> tuple[Tensor, Tensor]:
-    """(B,) int32, the rank of the first hit; and (B,) bool, is a miss equal to it."""
-    best = torch.where(is_hit, similarity, -math.inf).amax(dim=1, keepdim=True)
-    level = similarity == best
-    column = (level & is_hit).byte().argmax(dim=1, keepdim=True)  # argmax gives the first
-    before = torch.arange(similarity.shape[1], device=similarity.device) < column
-    ahead = (similarity > best) | (level & before)
-    return 1 + ahead.sum(dim=1, dtype=torch.int32), (level & ~is_hit).any(dim=1)
+def _first_hit(search: _Search, queries: Tensor, similarity: Tensor, largest_k: int) -> tuple[Tensor, Tensor]:
+    """(B,) int32, the rank of the first hit, exact up to K; and (B,) bool, is a miss equal to it there or across."""
+    columns, exists = search.members(queries)
+    own = similarity.gather(1, columns).masked_fill(~exists, -math.inf)
+    best = own.amax(dim=1, keepdim=True)
+    at_best = own == best
+    rank = 1 + (similarity > best).sum(dim=1, dtype=torch.int32)
+    level = 1 + (similarity >= best).sum(dim=1, dtype=torch.int32) - rank
+    tied = (level > at_best.sum(dim=1)) & (rank <= largest_k)
+    for rows in torch.split(tied.nonzero().squeeze(1), TIED_ROWS):
+        first = columns[rows].gather(1, at_best[rows].byte().argmax(dim=1, keepdim=True))  # the first of equal maxima
+        before = torch.arange(similarity.shape[1], device=similarity.device) < first
+        rank[rows] += ((similarity[rows] == best[rows]) & before).sum(dim=1, dtype=torch.int32)
+    return rank, tied
 
 
 def _scores(hits: npt.NDArray[np.bool_], relevant: npt.NDArray[np.int64]) -> list[Scores]:
