@@ -79,6 +79,7 @@ def assemble(options: SuiteOptions, store: Store) -> Suite:
         threads=options.threads,
         device=default_device(),
     )
+    _check_sides(bench)
     for entry in entries:
         _check_batches(entry, bench)
     return Suite(bench, entries, options.executor, workers)
@@ -111,6 +112,23 @@ def artifact_folder(store: Store) -> Path:
     """Where test embeddings lie: beside a SQLite file, in `runs/` for a server."""
     file = Path(store.name)
     return file.with_name(file.name + ".embeddings") if file.exists() else Path("runs") / "embeddings"
+
+
+def _check_sides(bench: Bench) -> None:
+    """Refuse folds whose evaluation could only give one number."""
+    alone = set(bench.index.lone_classes)
+    sides = [(f"fold {number}'s validation", cut.validation) for number, cut in enumerate(bench.split.folds)]
+    for side, classes in [*sides, ("the test", bench.split.test)]:
+        if len(classes) < 2:
+            raise BenchmarkError(
+                f"{bench.index.location}: {side} side is the single class {classes[0]!r}, where every neighbour is a hit "
+                f"and MAP@R is always 1. Add classes: {bench.n_folds} folds need {2 * bench.n_folds} for training."
+            )
+        if alone.issuperset(classes):
+            raise BenchmarkError(
+                f"{bench.index.location}: each of the {len(classes)} classes of {side} side has a single image, "
+                "so no query has a match. Add images to them."
+            )
 
 
 def _check_batches(entry: MethodEntry, bench: Bench) -> None:

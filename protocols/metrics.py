@@ -4,10 +4,10 @@ Each is a fraction in [0, 1], higher is better, the mean over queries. R is the 
 query's class. No k limits the search: the largest R decides. Embeddings are ranked as they come, by Euclidean distance
 (for unit vectors the cosine ranking), as 2<q, r> - ||r||^2 in float32.
 
-The numbers depend on nothing but the embeddings and their order. A matrix product may round differently when its shape
-changes, so it is always made of the same blocks of PRODUCT_ROWS queries, the last one padded; the chunk size only
-decides how many blocks are ranked together. Equal references get one value, copied, so that they tie on any machine.
-Sums over ranks run from left to right, and the mean over queries is rounded once.
+On one machine the numbers depend on nothing but the embeddings and their order. A matrix product may round differently
+when its shape changes, so it is always made of the same blocks of PRODUCT_ROWS queries, the last one padded; the chunk
+size only decides how many blocks are ranked together. Equal references get one value, copied, so that they tie on any
+machine. Sums over ranks run from left to right, and the mean over queries is rounded once.
 
 Source: Musgrave et al., "A Metric Learning Reality Check", ECCV 2020, https://arxiv.org/abs/2003.08505.
 """

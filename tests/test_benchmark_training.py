@@ -79,6 +79,9 @@ def scripted(monkeypatch: pytest.MonkeyPatch):
     return register
 
 
+LONGER = ("max_steps=12", "cadence.evaluate_every_steps=4")
+
+
 def run(bench: Bench, entry: MethodEntry = CONTRASTIVE, run: int = 0, fold: int = 0) -> FoldRecord:
     hyperparameters = MARGINS if entry.name == "contrastive" else {}
     record = run_fold(bench.job(entry, hyperparameters, run, fold), bench)
@@ -155,7 +158,7 @@ def test_every_check_of_the_audit_is_in_the_record(tmp_path: Path) -> None:
 
 
 def test_the_best_validation_is_recorded_and_its_weights_are_restored(tmp_path: Path) -> None:
-    bench = tiny_bench(tmp_path, "max_steps=40", "cadence.patience=100", "optimiser.lr=0.03")
+    bench = tiny_bench(tmp_path, *LONGER, "max_steps=40", "cadence.patience=100", "optimiser.lr=0.03")
     training = FoldTraining(bench.job(CONTRASTIVE, MARGINS, 0, 0), bench)
     training.run()
     values = [point.map_at_r for point in training.curve]
@@ -167,24 +170,26 @@ def test_the_best_validation_is_recorded_and_its_weights_are_restored(tmp_path: 
 
 
 def test_training_stops_after_so_many_evaluations_without_gain(tmp_path: Path, scripted) -> None:
-    record = run(tiny_bench(tmp_path, "max_steps=400", "cadence.patience=3", "weight_decay=0"), scripted(at_0="idle"))
+    record = run(
+        tiny_bench(tmp_path, *LONGER, "max_steps=400", "cadence.patience=3", "weight_decay=0"), scripted(at_0="idle")
+    )
     assert record.best_step == 4  # nothing is learnt, so the first evaluation stays the best
     assert record.n_steps == 4 + 3 * 4
 
 
 def test_patience_in_steps_is_exceeded_and_not_reached(tmp_path: Path, scripted) -> None:
-    settings = ("max_steps=400", "cadence.patience=12", "cadence.patience_unit=steps", "weight_decay=0")
+    settings = (*LONGER, "max_steps=400", "cadence.patience=12", "cadence.patience_unit=steps", "weight_decay=0")
     record = run(tiny_bench(tmp_path, *settings), scripted(at_0="idle"))
     assert record.n_steps == 20  # step - best_step = 16 is the first above 12
 
 
 def test_the_last_step_is_validated_wherever_it_falls(tmp_path: Path) -> None:
-    record = run(tiny_bench(tmp_path, "max_steps=10"))
+    record = run(tiny_bench(tmp_path, *LONGER, "max_steps=10"))
     assert [point.step for point in record.curve] == [4, 8, 10]
 
 
 def test_the_hooks_of_a_method_are_called_in_order(tmp_path: Path, scripted) -> None:
-    record = run(tiny_bench(tmp_path, "max_steps=5"), scripted(at_0="idle"))
+    record = run(tiny_bench(tmp_path, *LONGER, "max_steps=5"), scripted(at_0="idle"))
     assert record.method_state == {
         "heard": ["begin", *["step"] * 4, "validation", "step", "validation"],
     }
@@ -204,7 +209,7 @@ def test_the_hooks_of_a_method_are_called_in_order(tmp_path: Path, scripted) -> 
 def test_a_fold_that_cannot_go_on_is_a_record_that_names_its_state(
     tmp_path: Path, scripted, script: dict[str, str], reason: str, words: str
 ) -> None:
-    record = run(tiny_bench(tmp_path), scripted(**script))
+    record = run(tiny_bench(tmp_path, *LONGER), scripted(**script))
     assert record.outcome == "failed"
     assert record.reason == reason
     assert words in record.message

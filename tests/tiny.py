@@ -13,7 +13,7 @@ from protocols.spec import Protocol
 from protocols.splits import make_split
 from results.record import FoldRecord
 
-SETTINGS = ("max_steps=12", "cadence.evaluate_every_steps=4", "n_trials=3", "n_startup_trials=2", "n_runs=2")
+SETTINGS = ("max_steps=4", "cadence.evaluate_every_steps=2", "n_trials=3", "n_startup_trials=2", "n_runs=2")
 DATA = "shapes:shifted?train=8&test=6"
 MARGINS: dict[str, Value] = {"pos_margin": 0.2, "neg_margin": 0.9}
 

@@ -5,6 +5,7 @@ import torch
 from benchmark.bench import Bench
 from benchmark.ensemble import concatenate
 from benchmark.jobs import EnsembleJob, Work
+from benchmark.memory import retain_heap
 from benchmark.training import run_fold
 from results.record import Record
 
@@ -12,9 +13,10 @@ _bench: Bench | None = None
 
 
 def hold(bench: Bench) -> None:
-    """Make this process a worker of `bench`: its threads, and deterministic kernels where torch has them."""
+    """Make this process a worker of `bench`: its heap, its threads, and deterministic kernels where torch has them."""
     global _bench
     _bench = bench
+    retain_heap()
     torch.set_num_threads(bench.threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
     # A debugging aid that comes with the mode and writes every new tensor.
