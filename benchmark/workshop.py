@@ -121,7 +121,7 @@ def _check_sides(bench: Bench) -> None:
     for side, classes in [*sides, ("the test", bench.split.test)]:
         if len(classes) < 2:
             raise BenchmarkError(
-                f"{bench.index.location}: {side} side is the single class {classes[0]!r}, where every neighbour is a hit "
+                f"{bench.index.location}: {side} side is the single class {classes[0]!r}, so every neighbour is a hit "
                 f"and MAP@R is always 1. Add classes: {bench.n_folds} folds need {2 * bench.n_folds} for training."
             )
         if alone.issuperset(classes):
