@@ -170,14 +170,15 @@ def list_protocols(
     name: Annotated[str | None, typer.Argument(help="One protocol, in full.")] = None, as_json: AsJson = False
 ) -> None:
     """List the published protocols with their fingerprints."""
-    from benchmark.listings import details, protocol_line, table
+    from benchmark.listings import details, flat, protocol_line, table
     from protocols.catalogue import PUBLISHED, protocol_named
 
     lines = [protocol_line(protocol) for protocol in ([protocol_named(name)] if name else PUBLISHED)]
     if as_json:
         _print_json(lines)
     else:
-        console.print(details(lines[0]) if name else table(lines, ("name", "version", "digest", "purpose")))
+        found = table(lines, ("name", "version", "digest", "purpose"))
+        console.print(details({"digest": lines[0]["digest"], **flat(lines[0]["values"])}) if name else found)
 
 
 @data_app.command("check")
@@ -289,13 +290,14 @@ def _show_tables(tables: "Sequence[Table]", out: Path | None, as_json: bool) -> 
 
 
 def _show_status(store: "Store", as_json: bool) -> None:
-    from benchmark.listings import status_lines, table
+    from benchmark.listings import table
+    from benchmark.status import COLUMNS, status_lines
 
     lines = status_lines(store)
     if as_json:
         _print_json(lines)
     else:
-        console.print(table(lines, ("protocol", "dataset", "method", "trials_done", "trials_failed", "trials")))
+        console.print(table(lines, COLUMNS))
 
 
 def _print_json(value: object) -> None:
@@ -312,9 +314,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _exit_code(arguments: Sequence[str] | None) -> int:
     try:
-        return int(app(arguments, standalone_mode=False) or DONE)
-    except TyperException as error:
+        code = int(app(arguments, prog_name="mlrc", standalone_mode=False) or DONE)
+        if code == TYPERS_INTERRUPT:
+            raise Interrupted
+        return code
+    except NoArgsIsHelpError as error:
         errors.print(error.format_message(), markup=False, highlight=False, soft_wrap=True)
+        return USAGE
+    except TyperException as error:
+        command = error.ctx.command_path if isinstance(error, UsageError) and error.ctx else "mlrc"
+        errors.print(
+            f"error: {error.format_message()} See {command} --help.", markup=False, highlight=False, soft_wrap=True
+        )
         return USAGE
     except Interrupted:
         errors.print("Interrupted. Everything finished is stored; the same command goes on from here.", soft_wrap=True)

@@ -1,6 +1,6 @@
-"""What the listing commands print: methods, protocols, data sets, the state of a store. Each as plain JSON values.
+"""What the listing commands print: methods, protocols, data sets. Each is a line of plain JSON values.
 
-`table()` turns any list of flat values into a terminal table, so each listing is written once.
+`table()` and `details()` show any lines on a terminal, so that each listing is written once.
 """
 
 import json
@@ -9,17 +9,15 @@ from collections.abc import Sequence
 from inspect import getmodule
 from typing import Any
 
-from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.distributions import BaseDistribution, distribution_to_json
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from benchmark.methods.entry import MethodEntry, Space
+from benchmark.methods.entry import MethodEntry
 from protocols.datasets import scan
 from protocols.datasets.index import ImageIndex
 from protocols.spec import Protocol
-from results.record import FoldRecord
-from results.store import Store
 
 A_TYPICAL_FOLD = 75  # classes; a space may depend on the number, as CUB's folds have it
 
@@ -32,7 +30,7 @@ def method_line(entry: MethodEntry) -> Line:
         "name": entry.name,
         "family": entry.family,
         "formula": entry.formula,
-        "space": {name: _bounds(item) for name, item in entry.space(A_TYPICAL_FOLD).items()},
+        "space": {name: _distribution(item) for name, item in entry.space(A_TYPICAL_FOLD).items()},
         "source": entry.source,
         "published": {key: dict(values) for key, values in entry.published.items()},
     }
@@ -79,44 +77,12 @@ def dataset_line(index: ImageIndex) -> Line:
     }
 
 
-def status_lines(store: Store) -> list[Line]:
-    """What is done, failed and left for each method of each comparison in a store."""
-    folds: dict[tuple[str, str, str, str, str], list[FoldRecord]] = defaultdict(list)
-    for record in store.records(kind="fold"):
-        assert isinstance(record, FoldRecord)
-        identity = record.identity
-        prints = (identity.protocol["digest"], identity.dataset["content_hash"], identity.split["digest"])
-        folds[(*prints, identity.method, identity.method_code)].append(record)
-    studies = {
-        (study.protocol_digest, study.dataset_hash, study.split_digest, study.method, study.method_code): study
-        for study in store.studies()
-    }
-    lines = []
-    for key in dict.fromkeys([*studies, *folds]):
-        study, finals = studies.get(key), [record for record in folds[key] if record.identity.purpose == "final"]
-        values = (
-            folds[key][0].identity.protocol["values"]
-            if folds[key]
-            else {"finals": {"n_runs": 0}, "folds": {"n_folds": 0}}
-        )
-        expected = 1 if key[3] == "pixels" else values["finals"]["n_runs"] * values["folds"]["n_folds"]
-        lines.append(
-            {
-                "protocol": study.protocol_title if study else folds[key][0].identity.protocol["title"],
-                "dataset": study.dataset_name if study else folds[key][0].identity.dataset["name"],
-                "method": key[3],
-                "trials_done": study.n_finished if study else 0,
-                "trials_failed": study.n_failed if study else 0,
-                "trials": study.n_trials if study else 0,
-                "final_folds_done": sum(record.outcome == "done" for record in finals),
-                "final_folds_failed": sum(record.outcome == "failed" for record in finals),
-                "final_folds": expected,
-                "best_validation_map_at_r": study.best_value if study else None,
-                "best_standard_error": study.best_standard_error if study else None,
-                "best_hyperparameters": study.best_hyperparameters if study else None,
-            }
-        )
-    return lines
+def flat(values: Line, prefix: str = "") -> Line:
+    """Nested values by dotted path, as `--set` takes them."""
+    found: Line = {}
+    for name, value in values.items():
+        found.update(flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value})
+    return found
 
 
 def table(lines: Sequence[Line], columns: Sequence[str]) -> RenderableType:
@@ -135,7 +101,7 @@ def details(line: Line) -> RenderableType:
     shown.add_column(style="bold")
     shown.add_column(overflow="fold")
     for name, value in line.items():
-        shown.add_row(name.replace("_", " "), escape(_text(value)))
+        shown.add_row(escape(name), escape(_text(value)))
     return shown
 
 
@@ -144,23 +110,22 @@ def _text(value: Any) -> str:  # noqa: ANN401 - any JSON value
         return "-"
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, dict) and value.keys() >= {"type", "low", "high"}:
+        kinds = [*(["int"] if value["type"] == "int" else []), *(["log"] if value["log"] else [])]
+        return " ".join((*kinds, f"[{value['low']:g}, {value['high']:g}]"))
+    if isinstance(value, dict) and value.keys() == {"done", "failed", "of"}:
+        failed = f", {value['failed']} failed" if value["failed"] else ""
+        return f"{value['done']} of {_text(value['of'])}{failed}"
     if isinstance(value, dict):
-        return "; ".join(f"{name} {_text(item)}" for name, item in value.items()) or "-"
+        between = "\n" if any(isinstance(item, dict) and "type" not in item for item in value.values()) else "; "
+        return between.join(f"{name} {_text(item)}" for name, item in value.items()) or "-"
     if isinstance(value, list):
-        return "\n".join(map(_text, value)) or "-"
+        between = ", " if all(isinstance(item, float | int) for item in value) else "\n"
+        return between.join(map(_text, value)) or "-"
     return str(value)
 
 
-def _bounds(distribution: BaseDistribution) -> str:
-    if isinstance(distribution, CategoricalDistribution):
-        return "one of " + ", ".join(map(str, distribution.choices))
-    low, high = (getattr(distribution, end) for end in ("low", "high"))
+def _distribution(distribution: BaseDistribution) -> Line:
+    """A distribution as plain values: type, then low, high, log and step, or choices."""
     kind = type(distribution).__name__.removesuffix("Distribution").lower()
-    kinds = ["int"] if kind == "int" else []
-    kinds += ["log"] if getattr(distribution, "log", False) else []
-    return " ".join((*kinds, f"[{low:g}, {high:g}]"))
-
-
-def space_text(space: Space) -> str:
-    """A search space in one line."""
-    return _text({name: _bounds(item) for name, item in space.items()})
+    return {"type": kind, **json.loads(distribution_to_json(distribution))["attributes"]}
