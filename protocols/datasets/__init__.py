@@ -1,26 +1,40 @@
 """Data sets: `load_dataset` reads one into an `ImageIndex`, `scan` looks for damaged and doubled images in it.
 
 One text names a data set: `shapes:centred` or `shapes:shifted`, with options as in
-`shapes:shifted?train=60&test=30&seed=0` (images of each training and each test class), or the path of a folder of
-images, also written `folder:PATH`.
+`shapes:shifted?train=60&test=30&seed=0` (images of each training and each test class); a data set of the papers with
+the folder that it lies in, as in `cub200:PATH`; or the path of a folder of images, also written `folder:PATH`.
 """
 
 import os
 from collections import defaultdict
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
+from protocols.datasets.cars196 import cars196_index
+from protocols.datasets.cub200 import cub200_index
 from protocols.datasets.folder import LAYOUTS, folder_index, readable
+from protocols.datasets.inaturalist import inaturalist_index
 from protocols.datasets.index import ImageIndex
+from protocols.datasets.inshop import inshop_index
 from protocols.datasets.shapes import DIFFICULTIES, shapes_index
+from protocols.datasets.sop import sop_index
+from protocols.datasets.standard import STANDARD
 from protocols.errors import DataError
 
 __all__ = ["ImageIndex", "Problem", "check_decodes", "load_dataset", "scan"]
 
 _GENERATED = tuple(f"shapes:{difficulty}" for difficulty in DIFFICULTIES)
+_READERS: dict[str, Callable[[Path], ImageIndex]] = {  # by the keys of STANDARD
+    "cub200": cub200_index,
+    "cars196": cars196_index,
+    "sop": sop_index,
+    "inshop": inshop_index,
+    "inaturalist2019": inaturalist_index,
+}
 
 
 def load_dataset(text: str) -> ImageIndex:
@@ -32,15 +46,30 @@ def load_dataset(text: str) -> ImageIndex:
     scheme, _, rest = text.partition(":")
     if scheme == "shapes":
         return _shapes(text)
-    path = Path(rest if scheme == "folder" else text).expanduser()
+    path = Path(rest if scheme in ("folder", *_READERS) else text).expanduser()
     path = path.absolute() if path.name not in ("", "..") else path.resolve()
+    if scheme in _READERS:
+        return _standard(scheme, path)
     with readable(path):
         exists = path.exists()
     if scheme != "folder" and not exists:
-        near = get_close_matches(text, _GENERATED, n=1)
+        placed = {name: f"{name}:PATH" for name in _READERS}
+        near = get_close_matches(text, _GENERATED, n=1) or [placed[name] for name in get_close_matches(scheme, placed)]
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise DataError(f"{text}: no such folder.{hint} Known: {', '.join(_GENERATED)}, or a folder of {LAYOUTS}.")
+        raise DataError(
+            f"{text}: no such folder.{hint} Known: {', '.join(_GENERATED)}, or a folder of {LAYOUTS}; data sets of the "
+            f"papers: {', '.join(placed.values())}."
+        )
     return folder_index(path)
+
+
+def _standard(name: str, root: Path) -> ImageIndex:
+    with readable(root):
+        if not root.is_dir():
+            found = "is a file; unpack it and give the folder" if root.exists() else "no such folder"
+            published = STANDARD[name]
+            raise DataError(f"{root}: {found}. {published.title} is read from {published.layouts}.")
+        return _READERS[name](root)
 
 
 def _shapes(text: str) -> ImageIndex:

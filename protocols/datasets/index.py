@@ -34,7 +34,8 @@ class ImageIndex:
     """A data set that can be cut into folds and read image by image.
 
     Raises:
-        DataError: when built with fewer than two classes, or with no class that has two images.
+        DataError: when built with fewer than two classes, with no class that has two images, or with a gallery that is
+            not a part of the official test side.
     """
 
     name: str  # "shapes-shifted", or the name of the folder
@@ -48,6 +49,7 @@ class ImageIndex:
     test_classes: frozenset[str] | None = None  # the official test side; None: the protocol cuts one
     standard_name: str = ""  # "cub200": a data set of the papers, for which a protocol may have its own schedule
     skipped: tuple[str, ...] = ()  # what was found and left out, each with the reason
+    gallery: NDArray[np.bool_] | None = None  # (N,) the test images that the others search; None: all search all others
 
     def __post_init__(self) -> None:
         """Refuse what no benchmark can be run on."""
@@ -61,6 +63,8 @@ class ImageIndex:
                 f"{self.location}: each of the {self.n_classes} classes has one image; retrieval needs a class with "
                 "at least 2. Add images."
             )
+        if self.gallery is not None:
+            self._refuse_gallery(self.gallery)
 
     @property
     def n_images(self) -> int:
@@ -79,13 +83,16 @@ class ImageIndex:
 
     @cached_property
     def content_hash(self) -> str:
-        """12 hex digits over class labels, super-classes, test side and image bytes, all in canonical order."""
+        """12 hex digits over labels, super-classes, test side, image bytes and gallery, all in canonical order."""
         digest = sha256()
         for target, label in enumerate(self.classes):
             super_class = None if self.super_classes is None else self.super_classes[target]
             is_test = None if self.test_classes is None else label in self.test_classes
             images = [self.image_hashes[image] for image in self._of(target)]
-            digest.update(json.dumps([label, super_class, is_test, images]).encode() + b"\n")
+            entry = [label, super_class, is_test, images]
+            if self.gallery is not None:  # left out elsewhere, so that the hashes of other data sets stay
+                entry.append(self.gallery[self._of(target)].tolist())
+            digest.update(json.dumps(entry).encode() + b"\n")
         return digest.hexdigest()[:12]
 
     def read(self, image: int) -> NDArray[np.uint8]:
@@ -108,6 +115,17 @@ class ImageIndex:
         """Ascending image indices of all images of these classes; DataError for a class that is not there."""
         chosen = [self.images_of(name) for name in set(class_names)]
         return np.sort(np.concatenate(chosen)) if chosen else np.empty(0, np.int64)
+
+    def _refuse_gallery(self, gallery: NDArray[np.bool_]) -> None:
+        is_test = np.zeros(self.n_images, bool)
+        is_test[self.indices_of(self.test_classes or ())] = True
+        n_gallery, n_strangers = int(gallery.sum()), int((gallery & ~is_test).sum())
+        n_queries = int((is_test & ~gallery).sum())
+        if n_strangers or not n_gallery or not n_queries:
+            raise DataError(
+                f"{self.location}: {n_queries} query and {n_gallery} gallery images, {n_strangers} of the latter in "
+                "train classes; both kinds are needed, in test classes only. Fetch the lists again."
+            )
 
     @cached_property
     def _positions(self) -> dict[str, int]:
