@@ -7,13 +7,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from benchmark.jobs import Job, fold_seed
 from benchmark.methods.entry import W_LR, MethodEntry, Space, Value
 from benchmark.methods.registry import space_hash, space_json
 from protocols.datasets.index import ImageIndex
 from protocols.datasets.tensors import ImageTensors
+from protocols.metrics import Evaluation, evaluate
 from protocols.spec import Protocol
 from protocols.splits import Split
 from results.comparison import Comparison
@@ -58,6 +61,15 @@ class Bench:
     def n_classes(self, fold: int) -> int:
         """Training classes of one fold."""
         return len(self.split.folds[fold].train)
+
+    def evaluate(self, embeddings: torch.Tensor, indices: NDArray[np.int64]) -> Evaluation:
+        """The metrics of the (N, D) float32 embeddings of these images: all search all, or queries the gallery."""
+        labels = torch.from_numpy(self.index.targets[indices])
+        if self.index.gallery is None or not self.index.gallery[indices].any():
+            return evaluate(embeddings, labels)
+        stored = torch.from_numpy(self.index.gallery[indices])
+        queries = embeddings[~stored], labels[~stored]
+        return evaluate(*queries, gallery=embeddings[stored], gallery_labels=labels[stored])
 
     def space(self, entry: MethodEntry) -> Space:
         """The search space of a method here: of its smallest fold, without what the protocol fixes."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from results.store import Store
 
 DONE, USAGE, INTERRUPTED, JOBS_FAILED = 0, 2, 3, 4
+TYPERS_INTERRUPT = 130  # its exit code for a Ctrl-C that no command caught
 DEFAULT_STORE = "sqlite:///runs/mlrc.db"
 DEMO_STORE = "sqlite:///runs/demo.db"
 DEMO_METHODS = (
@@ -136,7 +137,10 @@ def finals(
 def report(store: StoreUrl = DEFAULT_STORE, out: Out = None, as_json: AsJson = False) -> None:
     """Print the tables of all finished runs; one table for each protocol, data set and split."""
     with _open_store(store, must_exist=True) as opened:
-        _show_tables(_tables(opened), out, as_json)
+        tables = _tables(opened)
+        if not tables:
+            raise ResultsError(f"{opened.name}: nothing is recorded there yet; mlrc run fills it.")
+        _show_tables(tables, out, as_json)
 
 
 @app.command()
@@ -235,12 +239,15 @@ def _options(
 
 
 def _run(options: "SuiteOptions", phases: Sequence[str], out: Path | None, as_json: bool) -> int:
+    from benchmark.checks import check_folder
     from benchmark.workshop import assemble, run_suite
     from reports.rehearsal import rehearse
 
+    if out is not None:
+        check_folder(out)
+    suite = assemble(options)
+    rehearse()  # a report that cannot be made is found now, not after the last run
     with _open_store(options.store) as store:
-        suite = assemble(options, store)
-        rehearse()  # a report that cannot be made is found now, not after the last run
         problems = run_suite(suite, store, phases, errors)
         if "finals" in phases:
             _show_tables(_tables(store, [suite.bench.comparison]), out, as_json)
@@ -315,21 +322,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _exit_code(arguments: Sequence[str] | None) -> int:
     try:
         code = int(app(arguments, prog_name="mlrc", standalone_mode=False) or DONE)
-        if code == TYPERS_INTERRUPT:
-            raise Interrupted
-        return code
-    except NoArgsIsHelpError as error:
-        errors.print(error.format_message(), markup=False, highlight=False, soft_wrap=True)
-        return USAGE
     except TyperException as error:
-        command = error.ctx.command_path if isinstance(error, UsageError) and error.ctx else "mlrc"
-        errors.print(
-            f"error: {error.format_message()} See {command} --help.", markup=False, highlight=False, soft_wrap=True
-        )
+        _say_error(_usage_error(error))
         return USAGE
     except Interrupted:
-        errors.print("Interrupted. Everything finished is stored; the same command goes on from here.", soft_wrap=True)
-        return INTERRUPTED
+        code = TYPERS_INTERRUPT
     except (BenchmarkError, ProtocolError, ReportError, ResultsError) as error:
-        errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
+        _say_error(f"error: {error}")
         return USAGE
+    if code == TYPERS_INTERRUPT:
+        _say_error("Interrupted. Everything finished is stored; the same command goes on from here.")
+        return INTERRUPTED
+    return code
+
+
+def _usage_error(error: TyperException) -> str:
+    """One line with the way out; the whole help where a command was given nothing at all."""
+    context, said = getattr(error, "ctx", None), error.format_message()
+    if context is None:
+        return f"error: {said} See mlrc --help."
+    return said if said == context.get_help() else f"error: {said.rstrip('.')}. See {context.command_path} --help."
+
+
+def _say_error(text: str) -> None:
+    errors.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -7,8 +7,16 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmark.errors import BenchmarkError
+from results.database import database_url
 
 Matrix = npt.NDArray[np.float32]
+
+
+def embeddings_folder(store: str) -> Path:
+    """Where the embeddings of a store lie, by its path or URL: beside a SQLite file, in `runs/` for a server."""
+    url = database_url(store)
+    file = Path(url.database or "") if url.get_backend_name() == "sqlite" else Path("runs") / "mlrc"
+    return file.with_name(file.name + ".embeddings")
 
 
 def save_embeddings(folder: Path, job_id: str, embeddings: Matrix) -> None:

@@ -10,7 +10,6 @@ from benchmark.bench import Bench
 from benchmark.embeddings import load_embeddings
 from benchmark.jobs import EnsembleJob
 from benchmark.provenance import provenance
-from protocols.metrics import evaluate
 from results.record import RunRecord
 
 
@@ -19,8 +18,7 @@ def concatenate(job: EnsembleJob, bench: Bench) -> RunRecord:
     began = time.perf_counter()
     parts = [torch.from_numpy(load_embeddings(bench.artifacts, member.id)) for member in job.members]
     embeddings = normalize(torch.cat([normalize(part, dim=1) for part in parts], dim=1), dim=1)
-    labels = torch.from_numpy(bench.index.targets[bench.index.indices_of(bench.split.test)])
-    found = evaluate(embeddings, labels)
+    found = bench.evaluate(embeddings, bench.index.indices_of(bench.split.test))
     return RunRecord(
         id=job.id,
         identity=bench.identity(job.members[0]),

@@ -18,7 +18,7 @@ class FoldFailure(Exception):
         self.reason: Reason = reason
 
 
-def raised_by_method(error: Exception) -> FoldFailure:
+def raised_by_method(error: BaseException) -> FoldFailure:
     """An exception out of a method's code, with the place it came from, in one line."""
     if isinstance(error, FoldFailure):
         return error

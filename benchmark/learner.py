@@ -39,6 +39,7 @@ class Learner:
         self._images, self._model, self._audit, self._device = images, model, audit, torch.device(bench.device)
         self._sampler = BatchSampler(images.images_by_class, plan, derived_seed(job.seed, "batches"))
         self._augmentation = np.random.default_rng(derived_seed(job.seed, "augmentation"))
+        self._method_augmentation = np.random.default_rng(derived_seed(job.seed, "augmentation for the method"))
         self.method = _build(entry, n_classes, protocol.embedding.dim, hyperparameters, job).to(self._device).train()
         self._optimiser = build_optimiser(protocol.optimiser, model, self.method, entry, hyperparameters)
         self._warmup_steps = protocol.optimiser.proxy_warmup_steps if family == "class" else 0
@@ -56,12 +57,22 @@ class Learner:
         self.n_steps = 0
         self._call("begin", self._context)
 
-    def step(self) -> None:
-        """One batch through trunk, method and optimiser. The loss stays on the device until `mean_loss` asks."""
+    def train(self, n_steps: int) -> None:
+        """Learn from the next `n_steps` batches. The losses stay on the device until `mean_loss` asks."""
+        # All are drawn first: between steps, which empty the processor's caches, drawing one takes six times as long.
+        for chosen, labels, seeds in [self._draw() for _ in range(n_steps)]:
+            self._step(chosen, labels, seeds)
+
+    def _draw(self) -> tuple[Indices, Indices, list[int]]:
+        """The images of the next batch, their labels and the seeds of their augmentation."""
         chosen = self._sampler.next()
         labels = self._images.labels[chosen]
         self._audit.batch(labels)
-        embeddings = self._model(self._train_images(chosen))
+        return chosen, labels, _seeds(self._augmentation, len(chosen))
+
+    def _step(self, chosen: Indices, labels: Indices, seeds: list[int]) -> None:
+        """One batch through trunk, method and optimiser."""
+        embeddings = self._model(self._train_images(chosen, seeds))
         with self._methods_code():
             loss = self.method(embeddings, torch.from_numpy(labels).to(self._device, non_blocking=True))
             if self._penalty is not None:
@@ -119,20 +130,20 @@ class Learner:
         """An error from inside is the method's, unless a loss before it was already not finite."""
         try:
             yield
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if self._losses:
                 self.mean_loss()
             raise raised_by_method(error) from error
 
-    def _train_images(self, chosen: Indices) -> torch.Tensor:
-        seeds = self._augmentation.integers(0, 2**63, size=len(chosen)).tolist()
+    def _train_images(self, chosen: Indices, seeds: list[int]) -> torch.Tensor:
         return self._images.train_batch(chosen, seeds).to(self._device, non_blocking=True)
 
     def _embed_for_method(self, indices: Indices) -> torch.Tensor:
         was_training = self._model.training
         self._model.eval()
         with torch.no_grad():
-            parts = [self._model(self._train_images(some)) for some in in_batches(indices)]
+            draws = [(some, _seeds(self._method_augmentation, len(some))) for some in in_batches(indices)]
+            parts = [self._model(self._train_images(some, seeds)) for some, seeds in draws]
         self._model.train(was_training)
         return torch.cat(parts)
 
@@ -140,6 +151,11 @@ class Learner:
 def in_batches(indices: Indices) -> list[Indices]:
     """Consecutive pieces of at most `EVAL_BATCH` indices."""
     return [indices[start : start + EVAL_BATCH] for start in range(0, len(indices), EVAL_BATCH)]
+
+
+def _seeds(generator: np.random.Generator, n_images: int) -> list[int]:
+    seeds: list[int] = generator.integers(0, 2**63, size=n_images).tolist()
+    return seeds
 
 
 def _build(entry: MethodEntry, n_classes: int, dim: int, hyperparameters: dict[str, Any], job: Job) -> nn.Module:

@@ -19,15 +19,21 @@ from results.record import FoldRecord, Record
 
 
 class SuiteProgress:
-    """A listener of `benchmark.suite.Driver`. `expected` is the work of each method in which nothing fails."""
+    """A listener of `benchmark.suite.Driver`.
 
-    def __init__(self, expected: Mapping[str, int], n_folds: int, console: Console) -> None:
+    `expected` is the work of each method in which nothing fails; `trials_told` are those of it that earlier commands
+    have done, and of which the driver will not speak again.
+    """
+
+    def __init__(
+        self, expected: Mapping[str, int], n_folds: int, console: Console, trials_told: Mapping[str, int] | None = None
+    ) -> None:
         self._expected, self._n_folds, self._console = dict(expected), n_folds, console
-        self._done: Counter[str] = Counter()
-        self._fresh = 0
+        self._done = Counter({method: n_folds * trials for method, trials in (trials_told or {}).items()})
+        self._fresh: Counter[str] = Counter()
         self._began = time.monotonic()
         self._open: dict[tuple[str, int], list[float | None]] = defaultdict(list)  # by method and run, 0 for a search
-        self._steps: Counter[tuple[str, str]] = Counter()
+        self._steps = Counter({(method, "search"): trials for method, trials in (trials_told or {}).items()})
         self._said_waiting: set[str] = set()
         self._bars = Progress(
             TextColumn("{task.description:<16}", markup=False),
@@ -58,7 +64,7 @@ class SuiteProgress:
     def work_done(self, method: str, work: Work, record: Record, fresh: bool) -> None:
         """Count it; tell each whole trial and each whole run."""
         self._done[method] += 1
-        self._fresh += fresh
+        self._fresh[method] += fresh
         if isinstance(work, Job) and isinstance(record, FoldRecord):
             found = record.validation if work.purpose == "search" else record.test
             folds = self._open[method, work.run]
@@ -81,7 +87,9 @@ class SuiteProgress:
         self._expected[method] = self._done[method]
         self._move(method, note="stopped" if problem else "done")
         if problem:
-            self._say(f"{method}: {problem}")
+            self._say(f"{method}: {problem.removeprefix(f'{method}: ')}")
+        elif not self._fresh[method]:
+            self._say(f"{method}: nothing left to run.")
 
     def _step_done(self, method: str, work: Job, values: list[float | None], fresh: bool) -> None:
         self._steps[method, work.purpose] += 1
@@ -108,10 +116,10 @@ class SuiteProgress:
         return f"{100 * self._done.total() // max(total, 1)} % of all, {self._time_left()}"
 
     def _time_left(self) -> str:
-        if not self._fresh:
+        if not self._fresh.total():
             return ""
         left = sum(self._expected.values()) - self._done.total()
-        seconds = round((time.monotonic() - self._began) / self._fresh * left)
+        seconds = round((time.monotonic() - self._began) / self._fresh.total() * left)
         return f"about {seconds // 60} min {seconds % 60} s left" if seconds >= 60 else f"about {seconds} s left"
 
     def _say(self, text: str) -> None:

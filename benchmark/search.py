@@ -77,6 +77,9 @@ def winner(entry: MethodEntry, bench: Bench, store: Store) -> dict[str, Value]:
         return {}
     study, wanted = bench.study(entry, store), bench.protocol.search.n_trials
     found = study.n_finished + study.n_failed if study else 0
+    others = [other for other in store.studies(**bench.comparison._asdict()) if other.method == entry.name]
+    if study is None and others:
+        raise BenchmarkError(f"{entry.name}: its code changed since it was searched; search it again (mlrc search).")
     if study is None or found < wanted:
         raise BenchmarkError(f"{entry.name}: {found} of {wanted} trials are done; search it first (mlrc search).")
     if study.best_hyperparameters is None:

@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol as Interface
@@ -58,8 +57,9 @@ def campaign(
     """One method's work: its search, then its final runs. A method without a search space goes straight to these."""
     if "search" in phases and bench.space(entry):
         yield from search(entry, bench, store, storage)
+    best = winner(entry, bench, store)  # a search that found none is a problem, whether final runs follow or not
     if "finals" in phases:
-        yield from finals(entry, bench, winner(entry, bench, store))
+        yield from finals(entry, bench, best)
 
 
 def expected_work(entry: MethodEntry, bench: Bench, phases: Sequence[str]) -> int:
@@ -68,6 +68,12 @@ def expected_work(entry: MethodEntry, bench: Bench, phases: Sequence[str]) -> in
     runs = final_jobs(entry, bench, {}) if "finals" in phases else []
     ensembles = sum(len(jobs) == bench.n_folds for jobs in runs)
     return searched * bench.protocol.search.n_trials * bench.n_folds + sum(map(len, runs)) + ensembles
+
+
+def trials_told(entry: MethodEntry, bench: Bench, store: Store, phases: Sequence[str]) -> int:
+    """Trials of a campaign's search that have their answer already; their folds are not asked for again."""
+    study = bench.study(entry, store) if "search" in phases else None
+    return study.n_finished + study.n_failed if study else 0
 
 
 @dataclass(eq=False)
@@ -101,7 +107,7 @@ class Driver:
 
         Raises:
             Interrupted: after `stop()`, when running work is finished and stored.
-            BenchmarkError: if a worker died.
+            BrokenProcessPool: if a worker died.
         """
         waiting = deque(
             _Campaign(entry, campaign(entry, self._bench, self._store, storage, phases), self._claim(entry))
@@ -192,7 +198,7 @@ class Driver:
         finished, _ = wait(self._in_flight, timeout=1.0, return_when=FIRST_COMPLETED)
         for future in finished:
             held, work = self._in_flight.pop(future)
-            record = _record_of(future)
+            record = future.result()
             self._store.add(record)
             if held not in active:
                 continue  # its campaign was given up while this ran
@@ -223,16 +229,6 @@ class _Heartbeat(threading.Thread):
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self.join()
-
-
-def _record_of(future: Future[Record]) -> Record:
-    try:
-        return future.result()
-    except BrokenProcessPool:
-        raise BenchmarkError(
-            "a worker process died; the usual cause is memory. Everything finished is stored: "
-            "run the same command again, with fewer --workers if memory is short."
-        ) from None
 
 
 def _is_result(record: Record) -> bool:

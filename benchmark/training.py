@@ -27,7 +27,7 @@ from benchmark.seeding import derived_seed, stream
 from protocols.audit import Audit, AuditFailure
 from protocols.errors import DataError
 from protocols.fold import FoldImages, Indices
-from protocols.metrics import Evaluation, evaluate
+from protocols.metrics import Evaluation
 from protocols.model import build_model
 from results.record import Check, FoldRecord, Validation
 
@@ -111,8 +111,7 @@ class FoldTraining:
         self.model.train()
         while learner.n_steps < last:
             with self._phase("train"):
-                for _ in range(min(cadence.evaluate_every_steps, last - learner.n_steps)):
-                    learner.step()
+                learner.train(min(cadence.evaluate_every_steps, last - learner.n_steps))
             with self._phase("validate"):
                 self._validate(learner)
             stale_steps = learner.n_steps - (self.best_step or 0)
@@ -156,7 +155,7 @@ class FoldTraining:
             raise FoldFailure("collapsed", f"all {len(indices)} embeddings are the same.")
         if save:
             save_embeddings(self.bench.artifacts, self.job.id, embeddings.cpu().numpy())
-        return evaluate(embeddings, torch.from_numpy(self.images.targets[indices]))
+        return self.bench.evaluate(embeddings, indices)
 
     def _embed(self, indices: Indices) -> torch.Tensor:
         if self.entry.name == "pixels":

@@ -49,7 +49,7 @@ def batch_plan(batch: Batch, family: Family, n_classes: int) -> BatchPlan:
     if left_over:
         raise ProtocolError(
             f"batch: size {batch.size} is no multiple of {samples} samples per class ({family} family); "
-            f"use {batch.size - left_over} or {batch.size - left_over + samples}."
+            f"use a multiple, such as {samples * max(wanted, 2)}."
         )
     if wanted < 2 or n_classes < 2:
         raise ProtocolError(

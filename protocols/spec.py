@@ -6,13 +6,16 @@ Nothing here needs torch: a protocol can be read, compared and printed where no 
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from hashlib import sha256
+from math import inf
 from typing import Any, Literal
 
 from protocols.errors import ProtocolError
 
 Family = Literal["pair", "class"]
+METRICS = ("precision_at_1", "r_precision", "map_at_r")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,33 +159,22 @@ class Protocol:
     precision: Literal["float32"]
 
     def __post_init__(self) -> None:
-        """Refuse budgets and sizes that no run could have."""
-        at_least_one = {
-            "embedding.dim": self.embedding.dim,
-            "transforms.resize_px": self.transforms.resize_px,
-            "transforms.crop_px": self.transforms.crop_px,
-            "batch.size": self.batch.size,
-            "batch.pair_samples_per_class": self.batch.pair_samples_per_class,
-            "batch.class_samples_per_class": self.batch.class_samples_per_class,
-            "schedule.max_steps": self.schedule.max_steps,
-            "schedule.cadence.evaluate_every_steps": self.schedule.cadence.evaluate_every_steps,
-            "schedule.cadence.patience": self.schedule.cadence.patience,
-            "search.n_trials": self.search.n_trials,
-            "search.n_startup_trials": self.search.n_startup_trials,
-            "finals.n_runs": self.finals.n_runs,
-        }
-        for path, found in at_least_one.items():
-            if found < 1:
-                raise ProtocolError(f"{self.title}: {path} is {found}; it must be at least 1.")
-        if self.folds.n_folds < 2:
-            raise ProtocolError(f"{self.title}: folds.n_folds is {self.folds.n_folds}; it must be at least 2.")
+        """Refuse budgets, sizes and shares that no run could have."""
+        for path, found, low, high in _ranges(self):
+            if not low <= found <= high:  # so written that NaN is refused
+                wanted = f"at least {low}" if high == inf else f"from {low} to {high}"
+                raise ProtocolError(f"{self.title}: {path} is {found}; it must be {wanted}.")
         if self.transforms.crop_px > self.transforms.resize_px:
             raise ProtocolError(
                 f"{self.title}: transforms.crop_px {self.transforms.crop_px} is larger than "
                 f"transforms.resize_px {self.transforms.resize_px}; the crop must fit the resized image."
             )
-        if not self.optimiser.lr > 0:
+        if not 0 < self.optimiser.lr < inf:
             raise ProtocolError(f"{self.title}: optimiser.lr is {self.optimiser.lr}; it must be positive.")
+        if set(self.evaluation.metrics) != set(METRICS):
+            raise ProtocolError(
+                f"{self.title}: evaluation.metrics is {list(self.evaluation.metrics)}; it must be {list(METRICS)}."
+            )
 
     @property
     def title(self) -> str:
@@ -199,6 +191,36 @@ class Protocol:
         held = {key: value for key, value in self.values().items() if key not in ("purpose", "source")}
         text = json.dumps(held, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return sha256(text.encode()).hexdigest()[:12]
+
+
+def _ranges(protocol: Protocol) -> Iterator[tuple[str, float, float, float]]:
+    """Field, value, and the lowest and highest value that it may have."""
+    transforms, batch, optimiser = protocol.transforms, protocol.batch, protocol.optimiser
+    cadences = [("cadence", protocol.schedule.cadence), *protocol.schedule.by_dataset]
+    yield "embedding.dim", protocol.embedding.dim, 1, inf
+    yield "transforms.resize_px", transforms.resize_px, 1, inf
+    yield "transforms.crop_px", transforms.crop_px, 1, inf
+    yield "transforms.crop_area[0]", transforms.crop_area[0], 1e-6, 1
+    yield "transforms.crop_area[1]", transforms.crop_area[1], transforms.crop_area[0], 1
+    yield "transforms.crop_aspect[0]", transforms.crop_aspect[0], 1e-3, 1e3
+    yield "transforms.crop_aspect[1]", transforms.crop_aspect[1], transforms.crop_aspect[0], 1e3
+    yield "transforms.flip_probability", transforms.flip_probability, 0, 1
+    yield "batch.size", batch.size, 1, inf
+    yield "batch.pair_samples_per_class", batch.pair_samples_per_class, 1, inf
+    yield "batch.class_samples_per_class", batch.class_samples_per_class, 1, inf
+    yield "optimiser.weight_decay", optimiser.weight_decay, 0, 1e6
+    yield "optimiser.momentum", optimiser.momentum, 0, 1
+    yield "optimiser.betas[0]", optimiser.betas[0], 0, 1
+    yield "optimiser.betas[1]", optimiser.betas[1], 0, 1
+    yield "optimiser.proxy_warmup_steps", optimiser.proxy_warmup_steps, 0, inf
+    yield "schedule.max_steps", protocol.schedule.max_steps, 1, inf
+    for name, cadence in cadences:
+        yield f"schedule.{name}.evaluate_every_steps", cadence.evaluate_every_steps, 1, inf
+        yield f"schedule.{name}.patience", cadence.patience, 1, inf
+    yield "folds.n_folds", protocol.folds.n_folds, 2, inf
+    yield "search.n_trials", protocol.search.n_trials, 1, inf
+    yield "search.n_startup_trials", protocol.search.n_startup_trials, 1, inf
+    yield "finals.n_runs", protocol.finals.n_runs, 1, inf
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any field value in, any JSON value out

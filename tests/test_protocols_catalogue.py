@@ -98,10 +98,17 @@ def changed(value, path):
     elif isinstance(found, int | float):
         new = found - 1 if head == "crop_px" else found + 1  # a crop may not outgrow the image
     elif isinstance(found, tuple):
-        new = (*found, 9)
+        new = changed_tuple(found)
     else:
         new = f"{found}x"
     return replace(value, **{head: new})
+
+
+def changed_tuple(found):
+    """Other items of the same kinds that a protocol may still hold."""
+    if not found:
+        return (("cub200", MINI_V1.schedule.cadence),)
+    return found[::-1] if isinstance(found[0], str) else tuple(0.5 * item + 0.25 for item in found)
 
 
 def test_prose_does_not_move_the_digest() -> None:
@@ -162,6 +169,12 @@ def test_setting_a_field_to_what_it_is_derives_nothing() -> None:
         ("n_trials=0", "must be at least 1"),
         ("n_runs=-1", "must be at least 1"),
         ("n_folds=1", "must be at least 2"),
+        ("weight_decay=-1", "must be from 0 to"),
+        ("momentum=NaN", "must be from 0 to 1"),
+        ("crop_area=[2, 1]", "must be from"),
+        ("crop_area=[0.5, 0.2]", "must be from 0.5 to 1"),
+        ("flip_probability=7", "must be from 0 to 1"),
+        ('metrics=["map_at_r"]', "it must be"),
         ("crop_px=64", "larger than"),
         ("optimiser.lr=0", "must be positive"),
     ],

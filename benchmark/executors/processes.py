@@ -4,10 +4,15 @@ import multiprocessing
 import os
 import signal
 import threading
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from typing import ParamSpec, TypeVar
 
 from benchmark.bench import Bench
 from benchmark.executors.worker import hold
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class WorkerPool(ProcessPoolExecutor):
@@ -18,6 +23,20 @@ class WorkerPool(ProcessPoolExecutor):
         super().__init__(
             workers, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker, initargs=(bench,)
         )
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        """Hand over work, to a new worker while there are fewer than `workers`.
+
+        A worker starts with Ctrl-C blocked: one that it ended among its imports would leave this process writing its
+        bench into a pipe that nobody reads.
+        """
+        if not hasattr(signal, "pthread_sigmask"):  # Windows
+            return super().submit(fn, *args, **kwargs)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(fn, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def stop(self) -> None:
         """End the workers now; work in progress is lost, finished work is not."""

@@ -1,0 +1,69 @@
+"""What can be known to be wrong before the first job: the report's folder, the network, the folds, the batches."""
+
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import torch
+
+from benchmark.bench import Bench
+from benchmark.errors import BenchmarkError
+from benchmark.jobs import BASE_SEED
+from benchmark.methods.entry import MethodEntry
+from benchmark.seeding import stream
+from protocols.model import build_model
+from protocols.sampler import batch_plan
+from protocols.spec import Protocol
+from protocols.transforms import ImageTransforms
+
+
+def check_folder(folder: Path) -> None:
+    """Make the folder for a report and write a nameless file in it, so that a wrong --out costs no run.
+
+    Raises:
+        BenchmarkError: if either fails.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise BenchmarkError(f"{folder}: cannot be written ({error.strerror}); choose another --out.") from None
+
+
+def check_network(protocol: Protocol) -> None:
+    """Build the network and show it one image: weights that are missing and a crop it cannot take are found now."""
+    model = build_model(protocol, stream(BASE_SEED, "probe")).eval()
+    side_px = protocol.transforms.crop_px
+    n_channels = ImageTransforms(protocol.transforms, protocol.trunk.input).n_channels
+    try:
+        with torch.inference_mode():
+            model(torch.zeros(1, n_channels, side_px, side_px))
+    except RuntimeError as error:
+        raise BenchmarkError(
+            f"{protocol.title}: trunk {protocol.trunk.name} cannot take an image of {side_px} px "
+            f"({str(error).splitlines()[0]}); raise transforms.crop_px."
+        ) from error
+
+
+def check_sides(bench: Bench) -> None:
+    """Refuse folds whose evaluation could only give one number."""
+    alone = set(bench.index.lone_classes)
+    sides = [(f"fold {number}'s validation", cut.validation) for number, cut in enumerate(bench.split.folds)]
+    for side, classes in [*sides, ("the test", bench.split.test)]:
+        if len(classes) < 2:
+            raise BenchmarkError(
+                f"{bench.index.location}: {side} side is the single class {classes[0]!r}, so every neighbour is a hit "
+                f"and MAP@R is always 1. Add classes: {bench.n_folds} folds need {2 * bench.n_folds} for training."
+            )
+        if alone.issuperset(classes):
+            raise BenchmarkError(
+                f"{bench.index.location}: each of the {len(classes)} classes of {side} side has a single image, "
+                "so no query has a match. Add images to them."
+            )
+
+
+def check_batches(entry: MethodEntry, bench: Bench) -> None:
+    """Refuse a fold with too few classes for a batch of this method's family."""
+    if entry.family != "baseline":
+        for fold in range(bench.n_folds):
+            batch_plan(bench.protocol.batch, "class" if entry.family == "class" else "pair", bench.n_classes(fold))

@@ -1,0 +1,229 @@
+"""The command line where all goes well: what each command prints, where it writes, and that no work is done twice."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from conftest import SEARCHED, Command, Launch, draw_images, ended, options, write_loss
+
+from benchmark.methods.registry import METHODS
+from protocols.catalogue import CATALOGUE, PUBLISHED
+from results.store import Store
+
+SETTINGS_AND_METRICS = {
+    (setting, metric)
+    for setting in ("concatenated", "separated")
+    for metric in ("precision_at_1", "r_precision", "map_at_r")
+}
+
+
+@pytest.fixture
+def suite(images: Path, tmp_path: Path) -> list[str]:
+    return options(images, tmp_path / "store.db")
+
+
+def records_in(store: Path) -> int:
+    with Store.open(str(store)) as opened:
+        return len(opened.records())
+
+
+# --- the main job
+
+
+def test_run_searches_and_runs_every_method_and_prints_one_table(
+    mlrc: Command, suite: list[str], tmp_path: Path
+) -> None:
+    done = mlrc("run", "pixels", "untrained", "contrastive", "norm-softmax", *suite, "--out", tmp_path / "out")
+    assert done.code == 0
+    for method in ("pixels", "untrained", "contrastive", "norm-softmax"):
+        assert method in done.out
+    assert "mini@1+" in done.out
+    assert "MAP@R" in done.out
+    # pixels: 1; untrained: 2 folds + 1 run; each loss: 2 trials of 2 folds, then 2 folds + 1 run
+    assert records_in(tmp_path / "store.db") == 1 + 3 + 2 * 7
+    written = sorted(path.suffix for path in (tmp_path / "out").iterdir())
+    assert written == [".csv", ".md", ".png", ".svg"]
+    assert all(str(path) in done.err for path in (tmp_path / "out").iterdir())
+
+
+def test_json_of_a_run_is_all_of_standard_output_and_has_every_cell(mlrc: Command, suite: list[str]) -> None:
+    (table,) = mlrc("run", "untrained", "contrastive", *suite, "--json").json
+    assert table["protocol"]["title"] == "mini@1+"
+    assert "schedule.max_steps = 2" in table["protocol"]["note"]
+    assert table["dataset"]["name"] == "images"
+    assert [row["method"] for row in table["rows"]] == ["untrained", "contrastive"]
+    for row in table["rows"]:
+        cells = {(cell["setting"], cell["metric"]): cell for cell in row["results"]}
+        assert cells.keys() == SETTINGS_AND_METRICS
+        assert all(0 <= cell["mean"] <= 1 and cell["n_runs"] == 1 for cell in cells.values())
+        assert all(cell["ci95_half_width"] is None for cell in cells.values())  # one run has no interval
+
+
+def test_search_then_finals_gives_the_table_of_run(mlrc: Command, images: Path, tmp_path: Path) -> None:
+    apart, together = options(images, tmp_path / "apart.db"), options(images, tmp_path / "together.db")
+    searched = mlrc("search", "contrastive", *apart, "--json")
+    (line,) = searched.json
+    assert searched.code == 0
+    assert line["trials"] == {"done": 2, "failed": 0, "of": 2}
+    assert line["final_folds"]["done"] == 0
+    assert line["best_hyperparameters"].keys() == {"pos_margin", "neg_margin"}
+    finals = mlrc("finals", "contrastive", *apart, "--json")
+    assert finals.code == 0
+    assert finals.json == mlrc("run", "contrastive", *together, "--json").json
+
+
+def test_a_finished_command_run_again_does_nothing_and_says_so(mlrc: Command, suite: list[str], tmp_path: Path) -> None:
+    first = mlrc("run", "untrained", "contrastive", *suite, "--json")
+    n_records = records_in(tmp_path / "store.db")
+    again = mlrc("run", "contrastive", "untrained", "contrastive", *suite, "--json")
+    assert again.code == 0
+    assert again.json == first.json
+    assert records_in(tmp_path / "store.db") == n_records
+    assert sorted(again.err.splitlines()) == ["contrastive: nothing left to run.", "untrained: nothing left to run."]
+    trials = mlrc("status", "--store", tmp_path / "store.db", "--json").json[0]["trials"]
+    assert trials == {"done": 2, "failed": 0, "of": 2}
+
+
+def test_worker_processes_give_the_bits_of_one_process(mlrc: Command, images: Path, tmp_path: Path) -> None:
+    inline = mlrc("run", "contrastive", *options(images, tmp_path / "inline.db"), "--json")
+    spread = options(images, tmp_path / "spread.db")
+    spread[spread.index("inline")] = "processes"
+    assert mlrc("run", "contrastive", *spread, "--workers", "2", "--json").json == inline.json
+
+
+def test_a_repeated_trial_counts_and_costs_nothing(mlrc: Command, images: Path, tmp_path: Path) -> None:
+    body = SEARCHED.replace("FloatDistribution(0.0, 1.0)", "IntDistribution(1, 2)")
+    loss = write_loss(tmp_path / "loss.py", "return self.x * embeddings[0, 0]", body)
+    suite = options(images, tmp_path / "store.db", "n_trials=5")
+    (line,) = mlrc("search", loss, *suite, "--json").json
+    assert line["trials"] == {"done": 5, "failed": 0, "of": 5}
+    assert records_in(tmp_path / "store.db") <= 2 * 2  # two values, two folds
+
+
+def test_protocols_that_differ_in_one_value_share_a_store_and_no_table(
+    mlrc: Command, images: Path, tmp_path: Path
+) -> None:
+    for steps in (2, 3):
+        assert mlrc("run", "untrained", *options(images, tmp_path / "store.db", f"max_steps={steps}")).code == 0
+    tables = mlrc("report", "--store", tmp_path / "store.db", "--json").json
+    assert len({table["protocol"]["digest"] for table in tables}) == len(tables) == 2
+    assert sorted("max_steps = 3" in table["protocol"]["note"] for table in tables) == [False, True]
+
+
+# --- what is in the store
+
+
+def test_report_repeats_the_table_and_the_files_of_the_run(mlrc: Command, suite: list[str], tmp_path: Path) -> None:
+    ran = mlrc("run", "untrained", "contrastive", *suite, "--out", tmp_path / "first")
+    told = mlrc("report", "--store", tmp_path / "store.db", "--out", tmp_path / "second")
+    assert told.code == 0
+    assert told.out == ran.out
+    for path in (tmp_path / "first").iterdir():
+        assert (tmp_path / "second" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_status_tells_done_failed_and_left_of_each_method(mlrc: Command, suite: list[str], tmp_path: Path) -> None:
+    broken = write_loss(tmp_path / "broken.py", "raise ValueError('no')")
+    mlrc("search", "contrastive", *suite)
+    mlrc("run", "pixels", broken, *suite)
+    status = mlrc("status", "--store", tmp_path / "store.db", "--json")
+    lines = {line["method"]: line for line in status.json}
+    assert status.code == 0
+    assert lines.keys() == {"contrastive", "pixels", broken}
+    assert lines["contrastive"]["trials"] == {"done": 2, "failed": 0, "of": 2}
+    assert lines["contrastive"]["final_folds"] == {"done": 0, "failed": 0, "of": 2}
+    assert lines["pixels"]["trials"] is None
+    assert lines["pixels"]["final_folds"] == {"done": 1, "failed": 0, "of": 1}
+    assert lines[broken]["final_folds"] == {"done": 0, "failed": 2, "of": 2}
+    assert "contrastive" in mlrc("status", "--store", tmp_path / "store.db").out
+
+
+def test_the_store_may_be_given_as_a_url(mlrc: Command, images: Path, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'by url.db'}"
+    assert mlrc("run", "untrained", *options(images, url)).code == 0
+    by_path = mlrc("report", "--store", tmp_path / "by url.db", "--json")
+    assert mlrc("report", "--store", url, "--json").json == by_path.json
+
+
+# --- listings
+
+
+def test_methods_lists_every_method_with_space_and_source(mlrc: Command) -> None:
+    lines = mlrc("methods", "--json").json
+    assert [line["name"] for line in lines] == list(METHODS)
+    assert all({"name", "family", "space", "source", "published"} <= line.keys() for line in lines)
+    (one,) = mlrc("methods", "ms", "--json").json
+    assert one == next(line for line in lines if line["name"] == "ms")
+    assert "ms-miner" in mlrc("methods").out
+    assert METHODS["ms"].source.partition(",")[0] in mlrc("methods", "ms").out
+
+
+def test_protocols_lists_every_published_one_with_its_fingerprint(mlrc: Command) -> None:
+    lines = mlrc("protocols", "--json").json
+    assert [(line["name"], line["version"], line["digest"]) for line in lines] == [
+        (protocol.name, protocol.version, protocol.digest()) for protocol in PUBLISHED
+    ]
+    assert all(line["values"]["folds"]["n_folds"] == 4 for line in lines)
+    assert CATALOGUE["mini@1"].digest() in mlrc("protocols", "mini").out
+
+
+def test_data_check_lists_what_is_damaged_lone_or_left_out(mlrc: Command, tmp_path: Path) -> None:
+    folder = draw_images(tmp_path / "found", n_classes=5, n_images=3)
+    (folder / "empty").mkdir()
+    (folder / ".hidden").write_text("x")
+    (folder / "class 0" / "notes.txt").write_text("x")
+    (folder / "lone").mkdir()
+    (folder / "lone" / "0.png").write_bytes((folder / "class 1" / "0.png").read_bytes())
+    checked = mlrc("data", "check", folder, "--json")
+    assert checked.code == 0
+    assert checked.json["n_classes"] == 6
+    assert checked.json["n_images"] == 16
+    assert checked.json["lone_classes"] == ["lone"]
+    assert checked.json["duplicates"][0]["files"] == ["class 1/0.png", "lone/0.png"]
+    assert checked.json["unreadable"] == []
+    assert [line.partition(":")[0] for line in checked.json["skipped"]] == [".hidden", "class 0/notes.txt", "empty"]
+    (folder / "class 0" / "cut.png").write_bytes((folder / "class 0" / "0.png").read_bytes()[:60])
+    cut = mlrc("data", "check", folder, "--json")
+    assert cut.code == 2
+    assert cut.json["unreadable"][0]["files"] == ["class 0/cut.png"]
+
+
+def test_data_split_prints_the_classes_of_every_fold(mlrc: Command, images: Path) -> None:
+    split = mlrc("data", "split", images).json
+    assert len(split["folds"]) == 4
+    everywhere = {name for fold in split["folds"] for name in (*fold["train"], *fold["validation"])}
+    assert everywhere | set(split["test"]) == {f"class {label}" for label in range(8)}
+    assert not everywhere & set(split["test"])
+
+
+def test_without_a_command_the_help_is_shown(mlrc: Command) -> None:
+    bare = mlrc()
+    assert bare.code == 2
+    for command in ("run", "search", "finals", "report", "status", "methods", "protocols", "data"):
+        assert command in bare.err
+
+
+# --- as a process of its own
+
+
+def test_paths_with_spaces_and_other_scripts_work_under_the_c_locale(launch: Launch, tmp_path: Path) -> None:
+    folder = tmp_path / "Bilder für 距離"
+    folder.mkdir()
+    draw_images(folder / "données", n_classes=8, n_images=2)
+    loss = write_loss(folder / "mon écart.py", "return embeddings[0, 0]")
+    suite = options(folder / "données", folder / "größe.db")
+    done = ended(launch("run", loss, *suite, "--out", folder / "résultats", "--json", LC_ALL="C"))
+    assert done.code == 0, done.err
+    (table,) = json.loads(done.out)
+    assert table["dataset"]["name"] == "données"
+    assert table["rows"][0]["method"] == loss
+    assert "mon écart.py" in (folder / "résultats" / "results.md").read_text(encoding="utf-8")
+
+
+def test_a_store_is_one_file_once_the_command_has_ended(launch: Launch, images: Path, tmp_path: Path) -> None:
+    done = ended(launch("run", "contrastive", *options(images, tmp_path / "store.db")))
+    assert done.code == 0, done.err
+    assert sorted(path.name for path in tmp_path.glob("store.db*")) == ["store.db", "store.db.embeddings"]
+    with sqlite3.connect(tmp_path / "store.db") as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -1,0 +1,232 @@
+"""Stopping and going on: killed, interrupted once or twice, a worker lost, two commands at once. No fold trained twice.
+
+The suite is a slow loss on two worker processes: 3 trials of 4 folds, 1 final run, 17 records. The loss writes a line
+for each fold that it begins, so that a fold trained twice is seen.
+"""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Command, Launch, Outcome, ended, options, write_loss
+
+from results.store import Store
+
+N_FOLD_JOBS, N_RECORDS = 3 * 4 + 4, 3 * 4 + 4 + 1
+SETTINGS = ("max_steps=4", "n_folds=4", "n_trials=3", "n_startup_trials=2")
+SLOW = """search_space = {"x": FloatDistribution(0.0, 1.0)}
+
+    def __init__(self, x):
+        super().__init__()
+        self.x = x
+
+    def begin(self, context):
+        with open("begun.txt", "a") as file:
+            file.write("a fold\\n")"""
+FORWARD = "time.sleep(0.05)\n        return self.x * embeddings[0] @ embeddings[1]"
+NEVER = "time.sleep(300)\n        return embeddings[0, 0]"
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+
+
+def command_in(folder: Path, forward: str = FORWARD, executor: str = "processes") -> list[str]:
+    """The command, whose method is in `folder`, where it is to be run."""
+    if not (folder / "slow.py").exists():
+        write_loss(folder / "slow.py", forward, SLOW)
+    inline = options("shapes:shifted?train=4&test=3", folder / "store.db", *SETTINGS)
+    inline[inline.index("inline")] = executor
+    return ["run", "slow.py:Loss", *inline, "--workers", "2", "--json"]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The tables of the suite when nothing stops it."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    command = [sys.executable, "-m", "benchmark", *command_in(folder, executor="inline")]
+    done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", timeout=120)
+    assert done.returncode == 0, done.stderr
+    return Outcome(0, done.stdout, done.stderr).json
+
+
+def n_records(store: Path) -> int:
+    try:
+        with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
+            return int(connection.execute("SELECT count(*) FROM mlrc_records").fetchone()[0])
+    except sqlite3.Error:
+        return 0
+
+
+def n_begun(folder: Path) -> int:
+    begun = folder / "begun.txt"
+    return len(begun.read_text().splitlines()) if begun.exists() else 0
+
+
+def wait_until(happened: Callable[[], bool], process: "subprocess.Popen[str]", within_s: float = 60.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not happened():
+        assert process.poll() is None, "the command ended too early"
+        assert time.monotonic() < deadline, "the command took too long"
+        time.sleep(0.02)
+
+
+def living(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def workers_of(pid: int) -> list[int]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            is_worker = parent == pid and b"spawn_main" in (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if is_worker:
+            found.append(int(folder.name))
+    return found
+
+
+def assert_all_end(pids: list[int], within_s: float = 15.0) -> None:
+    deadline = time.monotonic() + within_s
+    while any(map(living, pids)):
+        assert time.monotonic() < deadline, "a worker outlives its command"
+        time.sleep(0.05)
+
+
+def test_a_killed_command_started_again_ends_with_the_tables_of_an_uninterrupted_one(
+    launch: Launch, tmp_path: Path, uninterrupted: Any
+) -> None:
+    command, store = command_in(tmp_path), tmp_path / "store.db"
+    process = launch(*command)
+    wait_until(lambda: n_records(store) >= 6, process)  # in the second trial
+    workers = workers_of(process.pid)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert len(workers) == 2
+    assert_all_end(workers)
+    with Store.open(str(store)) as opened:
+        kept = opened.records()
+    resumed = ended(launch(*command))
+    assert resumed.code == 0, resumed.err
+    assert resumed.err.startswith(f"slow.py:Loss: trial {len(kept) // 4 + 1}: ")
+    assert resumed.json == uninterrupted
+    with Store.open(str(store)) as opened:
+        assert len(opened.records()) == N_RECORDS
+        assert opened.get_many(record.id for record in kept) == {record.id: record for record in kept}
+        (study,) = opened.studies()
+    assert (study.n_finished, study.n_failed) == (3, 0)
+    assert n_begun(tmp_path) <= N_FOLD_JOBS + 2  # the two that were running
+
+
+def test_ctrl_c_lets_running_folds_finish_and_the_same_command_goes_on(
+    launch: Launch, mlrc: Command, tmp_path: Path, uninterrupted: Any
+) -> None:
+    process = launch(*command_in(tmp_path))
+    wait_until(lambda: n_records(tmp_path / "store.db") >= 2, process)
+    os.killpg(process.pid, signal.SIGINT)
+    stopped = ended(process)
+    assert stopped.code == 3, stopped.err
+    assert stopped.out == ""
+    said = stopped.err.splitlines()
+    assert "Stopping when the running folds are done; press Ctrl-C again to stop at once." in said
+    assert said[-1] == "Interrupted. Everything finished is stored; the same command goes on from here."
+    assert n_records(tmp_path / "store.db") == n_begun(tmp_path) < N_FOLD_JOBS
+    resumed = mlrc(*command_in(tmp_path, executor="inline"))
+    assert resumed.code == 0, resumed.err
+    assert resumed.json == uninterrupted
+    assert n_begun(tmp_path) == N_FOLD_JOBS
+
+
+def test_ctrl_c_twice_stops_at_once(launch: Launch, tmp_path: Path) -> None:
+    process = launch(*command_in(tmp_path, NEVER))
+    wait_until(lambda: n_begun(tmp_path) == 2, process)
+    workers = workers_of(process.pid)
+    os.killpg(process.pid, signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    began = time.monotonic()
+    stopped = ended(process)
+    assert time.monotonic() - began < 20
+    assert stopped.code == 3
+    assert stopped.err.splitlines()[-1].startswith("Interrupted.")
+    assert_all_end(workers)
+
+
+def test_ctrl_c_while_workers_start_is_a_clean_stop(launch: Launch, tmp_path: Path) -> None:
+    process = launch(*command_in(tmp_path))
+    wait_until(lambda: bool(workers_of(process.pid)), process)
+    time.sleep(0.3)  # among its imports, where nothing of ours is at work yet
+    os.killpg(process.pid, signal.SIGINT)
+    stopped = ended(process)
+    assert stopped.code == 3, stopped.err
+    assert "Traceback" not in stopped.err
+    assert n_records(tmp_path / "store.db") == n_begun(tmp_path) <= 2
+
+
+def test_ctrl_c_before_the_first_job_is_an_interrupt_too(mlrc: Command, tmp_path: Path) -> None:
+    command = command_in(tmp_path, executor="inline")
+    (tmp_path / "slow.py").write_text("raise KeyboardInterrupt\n")
+    stopped = mlrc(*command)
+    assert stopped.code == 3
+    assert stopped.err.splitlines() == [
+        "Interrupted. Everything finished is stored; the same command goes on from here."
+    ]
+
+
+def test_ctrl_c_in_one_process_keeps_the_fold_that_was_running(mlrc: Command, tmp_path: Path) -> None:
+    body = SLOW.replace(
+        "with open", "import os, signal\n        os.kill(os.getpid(), signal.SIGINT)\n        with open"
+    )
+    write_loss(tmp_path / "slow.py", FORWARD, body)
+    for expected in (1, 2):
+        stopped = mlrc(*command_in(tmp_path, executor="inline"))
+        assert stopped.code == 3
+        assert n_records(tmp_path / "store.db") == n_begun(tmp_path) == expected
+
+
+def test_two_commands_at_once_both_end_with_the_same_table_and_share_the_work(
+    launch: Launch, tmp_path: Path, uninterrupted: Any
+) -> None:
+    command = [*command_in(tmp_path), "--workers", "1"]
+    both = [ended(process) for process in [launch(*command), launch(*command)]]
+    assert [outcome.code for outcome in both] == [0, 0], both
+    assert [outcome.json for outcome in both] == [uninterrupted, uninterrupted]
+    assert n_records(tmp_path / "store.db") == N_RECORDS
+    assert n_begun(tmp_path) == N_FOLD_JOBS
+    waited = [outcome for outcome in both if "works on it; waiting for its results." in outcome.err]
+    assert len(waited) == 1
+    assert waited[0].err.splitlines()[-1] == "slow.py:Loss: nothing left to run."
+
+
+def test_a_worker_that_dies_is_one_line_and_the_same_command_goes_on(
+    launch: Launch, mlrc: Command, tmp_path: Path, uninterrupted: Any
+) -> None:
+    process = launch(*command_in(tmp_path))
+    wait_until(lambda: n_records(tmp_path / "store.db") >= 2, process)
+    first, second = workers_of(process.pid)
+    os.kill(first, signal.SIGKILL)
+    lost = ended(process)
+    assert lost.code == 4, lost.err
+    assert "Traceback" not in lost.err
+    assert [line for line in lost.err.splitlines() if "error" in line] == [
+        "error: a worker process died; the usual cause is memory. Everything finished is stored: run the same command "
+        "again, with fewer --workers if memory is short."
+    ]
+    assert_all_end([second])
+    resumed = mlrc(*command_in(tmp_path, executor="inline"))
+    assert resumed.code == 0, resumed.err
+    assert resumed.json == uninterrupted
+    assert n_begun(tmp_path) <= N_FOLD_JOBS + 2
