@@ -16,19 +16,31 @@ from rich.console import Console
 from typer.exceptions import TyperException
 
 from benchmark.errors import BenchmarkError, Interrupted
+from benchmark.options import (
+    DEFAULT_STORE,
+    AsJson,
+    Data,
+    ExecutorName,
+    Methods,
+    Out,
+    Protocol,
+    Settings,
+    StoreUrl,
+    SuiteOptions,
+    Threads,
+    Workers,
+)
 from protocols.errors import ProtocolError
 from reports.errors import ReportError
 from results.errors import ResultsError
 
 if TYPE_CHECKING:
-    from benchmark.workshop import SuiteOptions
     from reports.tables import Table
     from results.comparison import Comparison
     from results.store import Store
 
 DONE, USAGE, INTERRUPTED, JOBS_FAILED = 0, 2, 3, 4
 TYPERS_INTERRUPT = 130  # its exit code for a Ctrl-C that no command caught
-DEFAULT_STORE = "sqlite:///runs/mlrc.db"
 DEMO_STORE = "sqlite:///runs/demo.db"
 DEMO_METHODS = (
     "pixels", "untrained", "contrastive", "triplet", "ms", "norm-softmax", "proxy-nca", "arcface",
@@ -43,24 +55,6 @@ app = typer.Typer(
 data_app = typer.Typer(help="Look at data sets.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
 
-Methods = Annotated[
-    list[str],
-    typer.Argument(metavar="METHOD...", help="Names from `mlrc methods`, pml:Name, or path/to/file.py:Class."),
-]
-Protocol = Annotated[str, typer.Option("--protocol", "-p", help="A name from `mlrc protocols`.")]
-Data = Annotated[str, typer.Option("--data", "-d", help="shapes:shifted, shapes:centred, or a folder of images.")]
-Settings = Annotated[
-    list[str], typer.Option("--set", help="field=value: a derived protocol, with its own name and fingerprint.")
-]
-StoreUrl = Annotated[str, typer.Option("--store", help="A SQLite file or a database URL.")]
-ExecutorName = Annotated[str, typer.Option("--executor", help="processes or inline.")]
-Workers = Annotated[int | None, typer.Option("--workers", "-w", help="Worker processes; default: one a core.")]
-Threads = Annotated[int, typer.Option("--threads", help="Torch threads of one job; may change the last bits.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
-Out = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Folder for tables (Markdown, CSV) and plots (PNG, SVG).")
-]
-
 console = Console()
 errors = Console(stderr=True)
 
@@ -68,8 +62,7 @@ errors = Console(stderr=True)
 @app.command()
 def demo(store: StoreUrl = DEMO_STORE, out: Out = Path("runs/demo"), as_json: AsJson = False) -> None:
     """Search and run eight methods on generated images, in minutes; ends with the table and the plot."""
-    options = _options("demo", (), "shapes:shifted", DEMO_METHODS, store, "processes", None, 1)
-    failed = _run(options, ("search", "finals"), out, as_json)
+    failed = _run(SuiteOptions(DEMO_METHODS, "demo", store=store), ("search", "finals"), out, as_json)
     if not as_json:
         console.print(
             "This was a demonstration: too few steps, trials and runs for a verdict. The real thing, on your images:\n"
@@ -94,7 +87,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Search each method, run the final runs with its best hyper-parameters, print the table."""
-    options = _options(protocol, settings, data, methods, store, executor, workers, threads)
+    options = SuiteOptions(methods, protocol, data, settings, store, executor, workers, threads)
     raise typer.Exit(_run(options, ("search", "finals"), out, as_json))
 
 
@@ -111,7 +104,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search each method under one protocol; every trial goes to the store."""
-    options = _options(protocol, settings, data, methods, store, executor, workers, threads)
+    options = SuiteOptions(methods, protocol, data, settings, store, executor, workers, threads)
     raise typer.Exit(_run(options, ("search",), None, as_json))
 
 
@@ -129,7 +122,7 @@ def finals(
     as_json: AsJson = False,
 ) -> None:
     """Run the final runs of methods whose search is done, print the table."""
-    options = _options(protocol, settings, data, methods, store, executor, workers, threads)
+    options = SuiteOptions(methods, protocol, data, settings, store, executor, workers, threads)
     raise typer.Exit(_run(options, ("finals",), out, as_json))
 
 
@@ -214,31 +207,7 @@ def data_split(
     sys.stdout.write(make_split(index.classes, protocol_named(protocol).folds, index.test_classes).to_json() + "\n")
 
 
-def _options(
-    protocol: str,
-    settings: Sequence[str],
-    data: str,
-    methods: Sequence[str],
-    store: str,
-    executor: str,
-    workers: int | None,
-    threads: int,
-) -> "SuiteOptions":
-    from benchmark.workshop import SuiteOptions
-
-    return SuiteOptions(
-        protocol=protocol,
-        settings=tuple(settings),
-        data=data,
-        methods=tuple(methods),
-        store=store,
-        executor=executor,
-        workers=workers,
-        threads=threads,
-    )
-
-
-def _run(options: "SuiteOptions", phases: Sequence[str], out: Path | None, as_json: bool) -> int:
+def _run(options: SuiteOptions, phases: Sequence[str], out: Path | None, as_json: bool) -> int:
     from benchmark.checks import check_folder
     from benchmark.workshop import assemble, run_suite
     from reports.rehearsal import rehearse

@@ -19,6 +19,7 @@ from benchmark.errors import BenchmarkError, Interrupted
 from benchmark.executors import check_executor, make_executor, usable_cores
 from benchmark.methods.entry import MethodEntry
 from benchmark.methods.registry import method_entry
+from benchmark.options import SuiteOptions
 from benchmark.progress import SuiteProgress
 from benchmark.suite import Driver, expected_work, trials_told
 from benchmark.trials import database_errors, open_trials
@@ -32,20 +33,6 @@ WORKER_DIED = (
     "a worker process died; the usual cause is memory. Everything finished is stored: run the same command again, "
     "with fewer --workers if memory is short."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SuiteOptions:
-    """What the commands `run`, `search`, `finals` and `demo` have in common."""
-
-    protocol: str
-    settings: tuple[str, ...]
-    data: str
-    methods: tuple[str, ...]
-    store: str
-    executor: str
-    workers: int | None  # None: one a core
-    threads: int  # of one job; not derived from the workers, so that these never change a bit of a result
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,9 +26,10 @@ from benchmark.bench import Bench
 from benchmark.executors.processes import WorkerPool
 from benchmark.executors.worker import perform
 from benchmark.methods.registry import method_entry
+from benchmark.options import SuiteOptions
 from benchmark.progress import SuiteProgress
 from benchmark.suite import Driver, expected_work
-from benchmark.workshop import Suite, SuiteOptions, assemble
+from benchmark.workshop import Suite, assemble
 from results.store import Store
 
 BOUND = 1.8  # seconds of one worker / seconds of two
@@ -36,7 +37,7 @@ ROUNDS = 3
 STEPS = 100  # up to 1000 in `mini`; shorter jobs make the work between them weigh more
 PHASES = ("search", "finals")
 OPTIONS = SuiteOptions(
-    protocol="mini",
+    ("contrastive", "norm-softmax"),
     settings=(
         f"max_steps={STEPS}",
         f"cadence.patience={STEPS}",
@@ -44,12 +45,7 @@ OPTIONS = SuiteOptions(
         "n_startup_trials=2",  # so that the last trial is the sampler's own proposal
         "n_runs=1",
     ),
-    data="shapes:shifted",
-    methods=("contrastive", "norm-softmax"),
-    store="",
-    executor="processes",
     workers=2,
-    threads=1,
 )
 
 
@@ -78,7 +74,7 @@ def run_once(suite: Suite, pool: WorkerPool, folder: Path) -> tuple[float, float
 
 def measure(folder: Path) -> dict[int, list[tuple[float, float]]]:
     """What `run_once` found for each number of workers, round after round."""
-    suite = assemble(OPTIONS)
+    suite = assemble(replace(OPTIONS, store=str(folder / "suite.db")))
     pools = [started_pool(suite.bench, workers) for workers in (1, 2)]
     found: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
     try:
