@@ -249,7 +249,7 @@ def test_a_missing_weight_package_is_answered_with_the_command_that_installs_it(
 @pytest.mark.parametrize(
     ("trunk", "message"),
     [
-        (MLRC_V1.trunk, "no trunk named 'bn-inception' here.*Known: conv3, efficientnet-lite0"),
+        (replace(MLRC_V1.trunk, name="bn-inceptoin"), "Did you mean 'bn-inception'"),
         (replace(MINI_V1.trunk, name="conv4"), "Did you mean 'conv3'"),
         (replace(MINI_V1.trunk, weights="imagenet:57934424"), "no published weights"),
         (replace(MINI_V1.trunk, input=LITE_V1.trunk.input), "wants the input"),
@@ -265,7 +265,9 @@ def test_a_value_that_the_trunk_cannot_honour_is_refused(trunk: spec.Trunk, mess
 
 
 def test_every_registered_trunk_refuses_bgr_where_it_wants_rgb_or_gray() -> None:
-    for name in TRUNKS:
+    for name, kind in TRUNKS.items():
+        if kind.input.channels == "BGR":
+            continue
         trunk = replace(MLRC_V1.trunk, name=name, weights="random")
         with pytest.raises(ProtocolError, match="wants the input"):
             build_trunk(trunk, generator())

@@ -13,11 +13,18 @@ from protocols import spec
 from protocols.errors import ProtocolError
 from protocols.trunks.base import TrunkModule
 from protocols.trunks.batchnorm import freeze_batchnorm
+from protocols.trunks.bn_inception import BNInception
 from protocols.trunks.conv3 import Conv3
 from protocols.trunks.efficientnet_lite import EfficientNetLite0
-from protocols.trunks.weights import read_tensors, weight_file
+from protocols.trunks.resnet50 import ResNet50
+from protocols.trunks.weights import published_weights, read_tensors, weight_file
 
-TRUNKS: dict[str, type[TrunkModule]] = {"conv3": Conv3, "efficientnet-lite0": EfficientNetLite0}
+TRUNKS: dict[str, type[TrunkModule]] = {
+    "bn-inception": BNInception,
+    "conv3": Conv3,
+    "efficientnet-lite0": EfficientNetLite0,
+    "resnet50": ResNet50,
+}
 
 
 def build_trunk(trunk: spec.Trunk, generator: torch.Generator) -> TrunkModule:
@@ -56,9 +63,12 @@ def build_trunk(trunk: spec.Trunk, generator: torch.Generator) -> TrunkModule:
 
 def _load(module: TrunkModule, trunk: spec.Trunk) -> str:
     """Set every tensor of `module` from the file that `trunk.weights` names; returns the file's SHA-256."""
-    if module.weight_package is None:
+    if module.weight_package is not None:
+        content, digest = weight_file(module.weight_package, trunk.weights)
+    elif module.published_file is not None:
+        content, digest = published_weights(module.published_file, trunk.weights)
+    else:
         raise ProtocolError(f'trunk {trunk.name} has no published weights; trunk.weights must be "random".')
-    content, digest = weight_file(module.weight_package, trunk.weights)
     try:
         named = {module.parameter_name(name): tensor for name, tensor in read_tensors(content).items()}
         module.load_state_dict({name: tensor for name, tensor in named.items() if name is not None})

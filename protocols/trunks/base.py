@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from protocols.spec import Input
+from protocols.trunks.weights import PublishedFile
 
 Pooling = Literal["average", "average+max"]
 
@@ -23,6 +24,7 @@ class TrunkModule(nn.Module):
     features: ClassVar[int]
     has_batchnorm: ClassVar[bool]
     weight_package: ClassVar[str | None] = None  # importable name of the installed package that ships weights
+    published_file: ClassVar[PublishedFile | None] = None  # or the file of weights that its authors publish
 
     weights_hash: str  # "random", or the SHA-256 of the weight file; set by build_trunk
     pooling: Pooling
@@ -53,3 +55,10 @@ def initialise_as_pytorch(layer: nn.Conv2d | nn.Linear, generator: torch.Generat
     if layer.bias is not None:
         bound = 1 / math.sqrt(layer.weight[0].numel())
         nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+
+
+def initialise_as_he(layer: nn.Conv2d, generator: torch.Generator) -> None:
+    """He's normal rule by fan-in, drawn from `generator`; the bias, if there is one, is 0."""
+    nn.init.kaiming_normal_(layer.weight, nonlinearity="relu", generator=generator)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)

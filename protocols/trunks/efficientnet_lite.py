@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from protocols.spec import Input
-from protocols.trunks.base import Pooling, TrunkModule, global_pool
+from protocols.trunks.base import Pooling, TrunkModule, global_pool, initialise_as_he
+from protocols.trunks.folding import folded
 
 # repeats, kernel, stride of the first, expansion, channels out
 STAGES = (
@@ -49,11 +50,7 @@ OUTER_LAYERS = {
 
 
 class NormedConvolution(nn.Module):
-    """A convolution without bias, "SAME" padding, then batch norm.
-
-    Batch norm that does not train is an affine map per channel, so it is folded into the weights on the fly: the same
-    maths with its gradients, one pass over the pixels less.
-    """
+    """A convolution without bias, "SAME" padding, then batch norm, which is folded into it unless it trains."""
 
     def __init__(self, channels_in: int, channels_out: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
         super().__init__()
@@ -69,15 +66,12 @@ class NormedConvolution(nn.Module):
         left, right = same_padding(maps.shape[3], self.kernel, self.stride)
         if (top, left) != (bottom, right):
             maps, top, left = F.pad(maps, (left, right, top, bottom)), 0, 0
-        weight, norm = self.convolution.weight, self.norm
-        if norm.training:
-            output: Tensor = norm(F.conv2d(maps, weight, None, self.stride, (top, left), 1, self.groups))
+        if self.norm.training:
+            plain = F.conv2d(maps, self.convolution.weight, None, self.stride, (top, left), 1, self.groups)
+            output: Tensor = self.norm(plain)
             return output
-        assert norm.running_mean is not None
-        assert norm.running_var is not None
-        gain = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
-        bias = norm.bias - norm.running_mean * gain
-        return F.conv2d(maps, weight * gain[:, None, None, None], bias, self.stride, (top, left), 1, self.groups)
+        weight, bias = folded(self.convolution, self.norm)
+        return F.conv2d(maps, weight, bias, self.stride, (top, left), 1, self.groups)
 
 
 def same_padding(size_px: int, kernel: int, stride: int) -> tuple[int, int]:
@@ -130,7 +124,7 @@ class EfficientNetLite0(TrunkModule):
         """He's normal rule by fan-in: a signal survives 50 layers though batch norm is frozen as the identity."""
         for layer in self.modules():
             if isinstance(layer, nn.Conv2d):
-                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu", generator=generator)
+                initialise_as_he(layer, generator)
 
     @staticmethod
     def parameter_name(file_name: str) -> str | None:
