@@ -1,6 +1,5 @@
 """The bench: what all jobs of one suite share. It is sent once to every worker; a job then only names what differs."""
 
-import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -122,11 +121,7 @@ class Bench:
     def identity(self, job: Job) -> Identity:
         """The part of a record that says under which fingerprints it was made."""
         return Identity(
-            protocol={
-                "title": self.protocol.title,
-                "digest": job.protocol,
-                "values": json.loads(json.dumps(self.protocol.values())),
-            },
+            protocol={"title": self.protocol.title, "digest": job.protocol, "values": self.protocol.values()},
             dataset={
                 "name": self.index.name,
                 "content_hash": job.dataset,

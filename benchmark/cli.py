@@ -17,6 +17,7 @@ from typer.exceptions import TyperException
 
 from benchmark.errors import BenchmarkError, Interrupted
 from benchmark.options import (
+    DATA_HELP,
     DEFAULT_STORE,
     AsJson,
     Data,
@@ -147,19 +148,21 @@ def status(store: StoreUrl = DEFAULT_STORE, as_json: AsJson = False) -> None:
 def list_methods(
     name: Annotated[str | None, typer.Argument(help="One method, in full.")] = None, as_json: AsJson = False
 ) -> None:
-    """List the methods with their search spaces and sources."""
-    from benchmark.listings import details, method_line, method_notes, table
-    from benchmark.methods.registry import METHODS, method_entry
+    """List the methods, installed plug-ins too, with their search spaces and sources."""
+    from benchmark.listings import details, table
+    from benchmark.methods.listing import method_line, method_lines, method_notes
+    from benchmark.methods.registry import method_entry
 
-    entries = [method_entry(name)] if name else list(METHODS.values())
-    lines = [method_line(entry) for entry in entries]
+    lines, problems = ([method_line(method_entry(name))], []) if name else method_lines()
     if as_json:
         _print_json(lines)
     elif name:
         console.print(details(lines[0]))
-        console.print(method_notes(entries[0]), markup=False, highlight=False)
+        console.print(method_notes(method_entry(name)), markup=False, highlight=False)
     else:
         console.print(table(lines, ("name", "family", "space")))
+    for problem in problems:
+        _say_error(f"left out: {problem}")
 
 
 @app.command("protocols")
@@ -179,10 +182,8 @@ def list_protocols(
 
 
 @data_app.command("check")
-def data_check(
-    data: Annotated[str, typer.Argument(help="shapes:..., or a folder of images.")], as_json: AsJson = False
-) -> None:
-    """Read every image of a data set; list what is damaged, doubled, lone or left out."""
+def data_check(data: Annotated[str, typer.Argument(help=DATA_HELP)], as_json: AsJson = False) -> None:
+    """Read every image of a data set; list what is damaged, doubled, lone, left out or unlike the published counts."""
     from benchmark.listings import dataset_line, details
     from protocols.datasets import load_dataset
 
@@ -196,15 +197,18 @@ def data_check(
 
 @data_app.command("split")
 def data_split(
-    data: Annotated[str, typer.Argument(help="shapes:..., or a folder of images.")], protocol: Protocol = "mini"
+    data: Annotated[str, typer.Argument(help=DATA_HELP)],
+    protocol: Protocol = "mini",
+    settings: Settings = [],  # noqa: B006
 ) -> None:
     """Print the class split that a protocol cuts, as JSON: which classes train, validate and test in each fold."""
     from protocols.catalogue import protocol_named
     from protocols.datasets import load_dataset
+    from protocols.derive import derive
     from protocols.splits import make_split
 
-    index = load_dataset(data)
-    sys.stdout.write(make_split(index.classes, protocol_named(protocol).folds, index.test_classes).to_json() + "\n")
+    folds, index = derive(protocol_named(protocol), settings).folds, load_dataset(data)
+    sys.stdout.write(make_split(index.classes, folds, index.test_classes).to_json() + "\n")
 
 
 def _run(options: SuiteOptions, phases: Sequence[str], out: Path | None, as_json: bool) -> int:
@@ -226,11 +230,12 @@ def _run(options: SuiteOptions, phases: Sequence[str], out: Path | None, as_json
 
 
 def _open_store(address: str, must_exist: bool = False) -> "Store":
+    from results.database import database_url
     from results.store import Store
 
-    path = Path(address.removeprefix("sqlite:///"))
-    if must_exist and "://" not in str(path) and not path.exists():
-        raise ResultsError(f"{path}: no store there yet; mlrc run makes one, or name yours with --store.")
+    url = database_url(address)
+    if must_exist and url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
+        raise ResultsError(f"{url.database}: no store there yet; mlrc run makes one, or name yours with --store.")
     return Store.open(address)
 
 

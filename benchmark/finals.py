@@ -8,13 +8,14 @@ from benchmark.bench import Bench
 from benchmark.jobs import EnsembleJob, Job
 from benchmark.methods.entry import MethodEntry, Value
 from benchmark.search import WorkSteps
+from results.record import FoldRecord
 
 
 def finals(entry: MethodEntry, bench: Bench, hyperparameters: dict[str, Value]) -> WorkSteps:
     """Yield all fold jobs, then the concatenation of each run whose folds are all done."""
     runs = final_jobs(entry, bench, hyperparameters)
     records = yield [job for jobs in runs for job in jobs]
-    done = {record.id for record in records if getattr(record, "outcome", "") == "done"}
+    done = {record.id for record in records if isinstance(record, FoldRecord) and record.outcome == "done"}
     whole = [jobs for jobs in runs if len(jobs) == bench.n_folds and all(job.id in done for job in jobs)]
     if whole:
         yield [EnsembleJob(members=tuple(jobs)) for jobs in whole]

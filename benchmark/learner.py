@@ -21,6 +21,8 @@ from protocols.audit import Audit
 from protocols.fold import FoldImages, Indices
 from protocols.model import EmbeddingModel
 from protocols.sampler import BatchSampler, batch_plan
+from results.errors import ResultsError
+from results.strict import plain
 
 EVAL_BATCH = 64  # fixed: another size could change the last bits of an embedding
 
@@ -114,9 +116,19 @@ class Learner:
         self._call("after_validation", map_at_r, self._context)
 
     def summary(self) -> dict[str, Any] | None:
-        """What the method says of itself at the end, if it has a `summary()`."""
-        found: dict[str, Any] | None = self._call("summary")
-        return found
+        """What the method says of itself at the end, if it has a `summary()`.
+
+        Raises:
+            FoldFailure: if that is no dictionary of JSON values; a record could not keep it.
+        """
+        found = self._call("summary")
+        if found is not None and not isinstance(found, dict):
+            raise FoldFailure("method-error", f"summary() returned {type(found).__name__}; wanted a dictionary.")
+        try:
+            summary: dict[str, Any] | None = plain(found, "summary()")
+        except ResultsError as error:
+            raise FoldFailure("method-error", str(error)) from None
+        return summary
 
     def _call(self, hook: str, *arguments: object) -> Any:  # noqa: ANN401 - whatever the method returns
         function = getattr(self.method, hook, None)

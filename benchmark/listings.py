@@ -1,45 +1,22 @@
-"""What the listing commands print: methods, protocols, data sets. Each is a line of plain JSON values.
+"""What the listing commands print: protocols and data sets as lines of plain JSON values, and how any line is shown.
 
-`table()` and `details()` show any lines on a terminal, so that each listing is written once.
+`table()` and `details()` show lines on a terminal, those of `benchmark.methods.listing` and `benchmark.status` too.
 """
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from inspect import getmodule
 from typing import Any
 
-from optuna.distributions import BaseDistribution, distribution_to_json
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from benchmark.methods.entry import MethodEntry
 from protocols.datasets import scan
 from protocols.datasets.index import ImageIndex
+from protocols.datasets.standard import STANDARD, counts, expected_counts
 from protocols.spec import Protocol
 
-A_TYPICAL_FOLD = 75  # classes; a space may depend on the number, as CUB's folds have it
-
 Line = dict[str, Any]
-
-
-def method_line(entry: MethodEntry) -> Line:
-    """A method: name, family, formula, search space, source, published values."""
-    return {
-        "name": entry.name,
-        "family": entry.family,
-        "formula": entry.formula,
-        "space": {name: _distribution(item) for name, item in entry.space(A_TYPICAL_FOLD).items()},
-        "source": entry.source,
-        "published": {key: dict(values) for key, values in entry.published.items()},
-    }
-
-
-def method_notes(entry: MethodEntry) -> str:
-    """What a method's own file says of it."""
-    module = getmodule(entry.build)
-    return (module.__doc__ or "").strip() if module else ""
 
 
 def protocol_line(protocol: Protocol) -> Line:
@@ -50,12 +27,16 @@ def protocol_line(protocol: Protocol) -> Line:
         "digest": protocol.digest(),
         "purpose": protocol.purpose,
         "source": protocol.source,
-        "values": json.loads(json.dumps(protocol.values())),
+        "values": protocol.values(),
     }
 
 
 def dataset_line(index: ImageIndex) -> Line:
-    """A data set and everything in it that its user should know: damaged, doubled, lone, left out."""
+    """A data set and everything in it that its user should know: damaged, doubled, lone, left out.
+
+    `counts` tells a data set of the papers by side, queries and gallery too; `differs_from_published` what is unlike.
+    """
+    is_standard = index.standard_name in STANDARD
     found = defaultdict(list)
     for problem in scan(index):
         found[problem.kind].append({"files": list(problem.files), "reason": problem.reason})
@@ -68,6 +49,8 @@ def dataset_line(index: ImageIndex) -> Line:
         "n_classes": index.n_classes,
         "n_super_classes": len(set(index.super_classes)) if index.super_classes else None,
         "n_test_classes": len(index.test_classes) if index.test_classes is not None else None,
+        "counts": counts(index) if is_standard else None,
+        "differs_from_published": expected_counts(index) if is_standard else None,
         "images_per_class": [min(sizes.values()), max(sizes.values())],
         "lone_classes": list(index.lone_classes),
         "unreadable": found["unreadable"],
@@ -123,9 +106,3 @@ def _text(value: Any) -> str:  # noqa: ANN401 - any JSON value
         between = ", " if all(isinstance(item, float | int) for item in value) else "\n"
         return between.join(map(_text, value)) or "-"
     return str(value)
-
-
-def _distribution(distribution: BaseDistribution) -> Line:
-    """A distribution as plain values: type, then low, high, log and step, or choices."""
-    kind = type(distribution).__name__.removesuffix("Distribution").lower()
-    return {"type": kind, **json.loads(distribution_to_json(distribution))["attributes"]}

@@ -8,13 +8,17 @@ from typing import Annotated
 import typer
 
 DEFAULT_STORE = "sqlite:///runs/mlrc.db"
+DATA_HELP = (
+    "shapes:shifted, shapes:centred, a folder of images, or a data set of the papers with its folder: cub200:PATH, "
+    "cars196:PATH, sop:PATH, inshop:PATH, inaturalist2019:PATH."
+)
 
 Methods = Annotated[
     list[str],
-    typer.Argument(metavar="METHOD...", help="Names from `mlrc methods`, pml:Name, or path/to/file.py:Class."),
+    typer.Argument(metavar="METHOD...", help="Names from `mlrc methods`, pml:Name, or path/to/file.py:ClassName."),
 ]
 Protocol = Annotated[str, typer.Option("--protocol", "-p", help="A name from `mlrc protocols`.")]
-Data = Annotated[str, typer.Option("--data", "-d", help="shapes:shifted, shapes:centred, or a folder of images.")]
+Data = Annotated[str, typer.Option("--data", "-d", help=DATA_HELP)]
 Settings = Annotated[
     list[str], typer.Option("--set", help="field=value: a derived protocol, with its own name and fingerprint.")
 ]

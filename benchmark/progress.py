@@ -21,8 +21,8 @@ from results.record import FoldRecord, Record
 class SuiteProgress:
     """A listener of `benchmark.suite.Driver`.
 
-    `expected` is the work of each method in which nothing fails; `trials_told` are those of it that earlier commands
-    have done, and of which the driver will not speak again.
+    `expected` is the work of each method in which nothing fails; `trials_told` counts the trials that earlier commands
+    have finished, of which the driver will not speak again.
     """
 
     def __init__(

@@ -91,7 +91,7 @@ def no_winner(study: Study, store: Store) -> str:
     """Why a search has no best trial: "0 of 10 trials finished: 28 folds collapsed, 12 folds non-finite; ..."."""
     failed = [
         record
-        for record in store.records(kind="fold", **_comparison(study)._asdict(), method=study.method, purpose="search")
+        for record in store.records(kind="fold", **study.comparison._asdict(), method=study.method, purpose="search")
         if isinstance(record, FoldRecord)
         and record.outcome == "failed"
         and record.identity.method_code == study.method_code
@@ -112,10 +112,6 @@ def unfinished(store: Store, comparison: Comparison) -> dict[str, str]:
         elif study.best_hyperparameters is None:
             reasons[study.method] = no_winner(study, store)
     return reasons
-
-
-def _comparison(study: Study) -> Comparison:
-    return Comparison(study.protocol_digest, study.dataset_hash, study.split_digest)
 
 
 def _begin(entry: MethodEntry, bench: Bench, store: Store, space: Space) -> Study:

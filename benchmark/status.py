@@ -23,17 +23,17 @@ def _lines(store: Store, comparison: Comparison) -> Iterator[dict[str, Any]]:
             folds.setdefault((record.identity.method, record.identity.method_code), []).append(record)
     studies = {(study.method, study.method_code): study for study in store.studies(**comparison._asdict())}
     for key in dict.fromkeys([*studies, *folds]):
-        yield _line(studies.get(key), folds.get(key, []))
+        yield _line(key[0], studies.get(key), folds.get(key, []))
 
 
-def _line(study: Study | None, records: list[FoldRecord]) -> dict[str, Any]:
+def _line(method: str, study: Study | None, records: list[FoldRecord]) -> dict[str, Any]:
+    """A method has a study, or records, or both."""
     finals = [record for record in records if record.identity.purpose == "final"]
     done = sum(record.outcome == "done" for record in finals)
-    identity = records[0].identity if records else None
     return {
-        "protocol": study.protocol_title if study else identity.protocol["title"] if identity else None,
-        "dataset": study.dataset_name if study else identity.dataset["name"] if identity else None,
-        "method": study.method if study else identity.method if identity else None,
+        "protocol": study.protocol_title if study else records[0].identity.protocol["title"],
+        "dataset": study.dataset_name if study else records[0].identity.dataset["name"],
+        "method": method,
         "trials": {"done": study.n_finished, "failed": study.n_failed, "of": study.n_trials} if study else None,
         "final_folds": {"done": done, "failed": len(finals) - done, "of": _expected_final_folds(records)},
         "best_map_at_r": study.best_value if study else None,  # validation, mean over folds

@@ -30,11 +30,7 @@ from results.errors import ResultsError
 from results.record import FoldRecord, Record
 from results.store import Store
 
-RESULT_REASONS = (
-    "non-finite",
-    "collapsed",
-    "method-error",
-)  # what a method did; the rest is the machine's or the data's
+RESULT_REASONS = ("non-finite", "collapsed", "method-error")  # a method's doing; others: the machine's or the data's
 BEAT_EVERY_S = 10.0
 
 
@@ -238,4 +234,5 @@ def _is_result(record: Record) -> bool:
 
 def _machine_problem(record: Record) -> str:
     assert isinstance(record, FoldRecord)
-    return f"fold {record.fold} stopped ({record.reason}): {record.message} The same command goes on from here."
+    said = (record.message or "").rstrip(".")
+    return f"fold {record.fold} stopped ({record.reason}): {said}. The same command goes on from here."

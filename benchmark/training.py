@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import torch
@@ -76,6 +77,7 @@ class FoldTraining:
         self.best_step: int | None = None
         self.best: Evaluation | None = None
         self.test: Evaluation | None = None
+        self.method_state: dict[str, Any] | None = None
 
     def run(self) -> None:
         """Train as the method's family asks, then open the test images if this is a final run."""
@@ -95,6 +97,8 @@ class FoldTraining:
         if self.entry.family != "baseline":
             self._train()
         self._finish()
+        if self.learner is not None:
+            self.method_state = self.learner.summary()
 
     def _build_model(self) -> None:
         self.model = build_model(self.protocol, stream(self.job.seed, "network")).to(self.bench.device)
@@ -199,5 +203,5 @@ class FoldTraining:
             seconds=self.seconds,
             peak_memory_bytes=peak_memory_bytes(self.bench.device),
             provenance=provenance(self.bench, self.trunk_weights),
-            method_state=self.learner.summary() if self.learner and not failed else None,
+            method_state=self.method_state,
         )

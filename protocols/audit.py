@@ -19,9 +19,8 @@ from protocols.spec import Protocol
 from protocols.trunks.batchnorm import batchnorm_digest, batchnorm_layers
 
 UNIT_TOLERANCE = 1e-5  # float32 rounding of a vector's length
-LEVELS_OF_PURE_COLOURS: dict[
-    str, dict[str, tuple[int, ...]]
-] = {  # what a pure red, green and blue image is in each channel order; gray is PIL's "L"
+# What a pure red, green and blue image is in each channel order; gray is PIL's "L".
+LEVELS_OF_PURE_COLOURS: dict[str, dict[str, tuple[int, ...]]] = {
     "RGB": {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)},
     "BGR": {"red": (0, 0, 255), "green": (0, 255, 0), "blue": (255, 0, 0)},
     "gray": {"red": (76,), "green": (150,), "blue": (29,)},

@@ -6,9 +6,8 @@ supplement and code. Where the sources are silent, "choice" marks a decision of 
 """
 
 from dataclasses import replace
-from difflib import get_close_matches
 
-from protocols.errors import ProtocolError
+from protocols.errors import ProtocolError, did_you_mean
 from protocols.spec import (
     Batch,
     Cadence,
@@ -183,7 +182,7 @@ def protocol_named(name: str) -> Protocol:
     newest = {protocol.name: protocol for protocol in sorted(PUBLISHED, key=lambda item: item.version)}
     known = {**newest, **CATALOGUE}
     if name not in known:
-        near = get_close_matches(name, known, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ProtocolError(f"no protocol named {name!r}.{hint} Known: {', '.join(sorted(CATALOGUE))}.")
+        raise ProtocolError(
+            f"no protocol named {name!r}.{did_you_mean(name, known)} Known: {', '.join(sorted(CATALOGUE))}."
+        )
     return known[name]

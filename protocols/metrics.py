@@ -33,9 +33,8 @@ DEFINITION = (
 
 PRODUCT_ROWS = 128  # queries in one matrix product
 TIED_ROWS = 32  # queries of which ties are settled together
-CHUNK_BYTES = (
-    16 * 2**20
-)  # about what a chunk holds if the caller does not say how long it is; small enough to stay in cache
+# About what a chunk holds if the caller does not say how long it is; small enough to stay in cache.
+CHUNK_BYTES = 16 * 2**20
 LARGEST_SQUARED_NORM = 2.0**120  # beyond it, 2<q, r> - ||r||^2 may overflow float32
 
 Scores = npt.NDArray[np.float64]

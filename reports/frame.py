@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import pandas as pd
 
 from reports.errors import ReportError
+from results.comparison import Comparison
 from results.record import FoldRecord, Identity, Metrics, Record, RunRecord
 
 Setting = Literal["concatenated", "separated"]
@@ -24,7 +25,7 @@ BASELINES = ("pixels", "untrained")  # in the order in which tables show them
 DETERMINISTIC = frozenset({"pixels"})  # nothing random in it: one run of one fold, the same in both settings
 
 # Numbers meet only where all of these are equal.
-COMPARISON = ["protocol_digest", "dataset_hash", "split_digest"]
+COMPARISON = list(Comparison._fields)
 # Said once for each comparison; a data set that was renamed is still the same by its hash.
 CONTEXT = [
     *("dataset_name", "protocol_title", "protocol_name", "n_folds", "n_runs", "embedding_dim"),
@@ -36,7 +37,7 @@ COLUMNS = [*COMPARISON, *CONTEXT, *VARIANT, "run", "setting", "metric", "value",
 
 
 class _Key(NamedTuple):
-    comparison: tuple[str, ...]
+    comparison: Comparison
     method: str
     method_code: str
     hyperparameters: str
@@ -66,7 +67,7 @@ def runs_frame(records: Iterable[Record], failures: Mapping[str, str] | None = N
         ReportError: for records that contradict each other or their protocol, and for failures whose comparison
             the records leave open.
     """
-    comparisons: dict[tuple[str, ...], Identity] = {}
+    comparisons: dict[Comparison, Identity] = {}
     finals: dict[_Key, _Finals] = {}
     searched: dict[_Key, Identity] = {}
     for record in records:
@@ -101,7 +102,7 @@ def runs_frame(records: Iterable[Record], failures: Mapping[str, str] | None = N
 
 def _key(identity: Identity) -> _Key:
     return _Key(
-        comparison=(identity.protocol["digest"], identity.dataset["content_hash"], identity.split["digest"]),
+        comparison=identity.comparison,
         method=identity.method,
         method_code=identity.method_code,
         hyperparameters=json.dumps(identity.hyperparameters, sort_keys=True, allow_nan=False),
@@ -210,7 +211,7 @@ def _row(
 ) -> dict[str, Any]:
     values = identity.protocol["values"]
     return {
-        **dict(zip(COMPARISON, key.comparison, strict=True)),
+        **key.comparison._asdict(),
         "dataset_name": identity.dataset["name"],
         "protocol_title": identity.protocol["title"],
         "protocol_name": values["name"],

@@ -7,10 +7,8 @@ Colours: Okabe and Ito, "Color Universal Design", https://jfly.uni-koeln.de/colo
 """
 
 import io
-import os
 import textwrap
 import warnings
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -20,7 +18,6 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from reports.errors import ReportError
 from reports.frame import SETTINGS, Setting
 from reports.tables import Row, Table, metric_heading
 
@@ -37,35 +34,6 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: searchable, and in the reader's fonts where ours lack a script
     "svg.hashsalt": "mlrc",  # names of clip paths from the content, not from a random number
 }
-
-
-def save_plot(table: Table, folder: Path, stem: str) -> tuple[Path, Path]:
-    """Draw a table as `<stem>.png` and `<stem>.svg` below `folder`, which is made if absent.
-
-    Returns:
-        The two paths. Each file is written whole or not at all.
-
-    Raises:
-        ReportError: if the folder cannot be written.
-    """
-    pictures = {folder / f"{stem}.png": png_bytes(table), folder / f"{stem}.svg": svg_bytes(table)}
-    for path, content in pictures.items():
-        try:
-            _write_whole(path, content)
-        except OSError as error:
-            raise ReportError(f"{path}: cannot be written: {error.strerror}. Choose another folder.") from error
-    png, svg = pictures
-    return png, svg
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)  # there only if something went wrong
 
 
 def png_bytes(table: Table) -> bytes:

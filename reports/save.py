@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reports.errors import ReportError
-from reports.plots import save_plot
+from reports.plots import png_bytes, svg_bytes
 from reports.render import to_csv, to_markdown
 from reports.tables import Table
 
@@ -20,23 +20,24 @@ def save_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         written = [
-            _write(folder / "results.md", "\n\n".join(map(to_markdown, tables)) + "\n"),
-            _write(folder / "results.csv", to_csv(tables)),
+            _write(folder / "results.md", ("\n\n".join(map(to_markdown, tables)) + "\n").encode()),
+            _write(folder / "results.csv", to_csv(tables).encode()),
         ]
         for table in tables:
-            written += save_plot(table, folder, _stem(table))
+            written.append(_write(folder / f"{_stem(table)}.png", png_bytes(table)))
+            written.append(_write(folder / f"{_stem(table)}.svg", svg_bytes(table)))
     except OSError as error:
         raise ReportError(f"{folder}: cannot be written ({error.strerror or error}); choose another --out.") from None
     return written
 
 
-def _write(path: Path, text: str) -> Path:
+def _write(path: Path, content: bytes) -> Path:
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
-        partial.write_text(text, encoding="utf-8", newline="\n")
+        partial.write_bytes(content)
         partial.replace(path)
     finally:
-        partial.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)  # there only if something went wrong
     return path
 
 

@@ -9,6 +9,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
+from results.comparison import Comparison
 from results.errors import ResultsError
 from results.strict import Fraction, UtcTime, has, plain, read
 
@@ -31,6 +32,11 @@ class Identity:
     hyperparameters: dict[str, Value]
     purpose: Literal["search", "final"]
     run: int
+
+    @property
+    def comparison(self) -> Comparison:
+        """The fingerprints under which the record was made."""
+        return Comparison(self.protocol["digest"], self.dataset["content_hash"], self.split["digest"])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -147,9 +147,7 @@ class Store:
         """
         row = {
             "id": study.id,
-            "protocol_digest": study.protocol_digest,
-            "dataset_hash": study.dataset_hash,
-            "split_digest": study.split_digest,
+            **study.comparison._asdict(),
             "method": study.method,
             "method_code": study.method_code,
             "body": study_to_json(study),
@@ -209,11 +207,9 @@ def _record_row(record: Record) -> dict[str, Any]:
     return {
         "id": record.id,
         "kind": "fold" if is_fold else "run",
+        **identity.comparison._asdict(),
         "protocol_title": identity.protocol["title"],
-        "protocol_digest": identity.protocol["digest"],
         "dataset_name": identity.dataset["name"],
-        "dataset_hash": identity.dataset["content_hash"],
-        "split_digest": identity.split["digest"],
         "method": identity.method,
         "method_code": identity.method_code,
         "purpose": identity.purpose,

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 
+from results.comparison import Comparison
 from results.errors import ResultsError
 from results.record import Value
 from results.strict import Fraction, UtcTime, plain, read
@@ -33,9 +34,14 @@ class Study:
     updated_at: UtcTime
 
     @property
+    def comparison(self) -> Comparison:
+        """The fingerprints under which the search runs."""
+        return Comparison(self.protocol_digest, self.dataset_hash, self.split_digest)
+
+    @property
     def id(self) -> str:
         """First 16 hex digits of the SHA-256 of the key as JSON."""
-        return study_id(self.protocol_digest, self.dataset_hash, self.split_digest, self.method, self.method_code)
+        return study_id(*self.comparison, self.method, self.method_code)
 
 
 def study_id(protocol_digest: str, dataset_hash: str, split_digest: str, method: str, method_code: str) -> str:

@@ -15,6 +15,8 @@ import pytest
 from PIL import Image
 
 from benchmark.cli import main
+from results.record import FoldRecord
+from results.store import Store
 
 # `mini` cut down: the whole search and final run of a method is four trained folds of two steps and two more.
 SETTINGS = ("max_steps=2", "evaluate_every_steps=1", "n_trials=2", "n_startup_trials=1", "n_runs=1", "n_folds=2")
@@ -99,6 +101,18 @@ def options(images: object, store: object, *settings: str) -> list[str]:
     return ["--data", str(images), "--store", str(store), "--executor", "inline", *pairs]
 
 
+def lines_of(outcome: Outcome) -> list[str]:
+    """The lines on standard error of a command that ended as it should."""
+    assert "Traceback" not in outcome.err
+    return outcome.err.splitlines()
+
+
+def folds_in(store: Path) -> list[FoldRecord]:
+    """All fold records of a store."""
+    with Store.open(str(store)) as opened:
+        return [record for record in opened.records(kind="fold") if isinstance(record, FoldRecord)]
+
+
 def draw_images(folder: Path, n_classes: int, n_images: int) -> Path:
     """Random images in class folders."""
     random = np.random.default_rng(n_classes)
@@ -114,6 +128,18 @@ def draw_images(folder: Path, n_classes: int, n_images: int) -> Path:
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A good data set: eight classes of four images."""
     return draw_images(tmp_path_factory.mktemp("data") / "images", n_classes=8, n_images=4)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Where the store of a suite will be."""
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def suite(images: Path, store: Path) -> list[str]:
+    """The options of a suite on the good data set."""
+    return options(images, store)
 
 
 def write_loss(path: Path, forward: str, body: str = "pass") -> str:

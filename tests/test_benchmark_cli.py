@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import SEARCHED, Command, Launch, draw_images, ended, options, write_loss
+from standard_trees import inshop_tree
 
 from benchmark.methods.registry import METHODS
 from protocols.catalogue import CATALOGUE, PUBLISHED
@@ -16,11 +17,6 @@ SETTINGS_AND_METRICS = {
     for setting in ("concatenated", "separated")
     for metric in ("precision_at_1", "r_precision", "map_at_r")
 }
-
-
-@pytest.fixture
-def suite(images: Path, tmp_path: Path) -> list[str]:
-    return options(images, tmp_path / "store.db")
 
 
 def records_in(store: Path) -> int:
@@ -159,6 +155,25 @@ def test_methods_lists_every_method_with_space_and_source(mlrc: Command) -> None
     assert METHODS["ms"].source.partition(",")[0] in mlrc("methods", "ms").out
 
 
+def test_methods_lists_installed_plug_ins_and_names_those_that_cannot_serve(
+    mlrc: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_loss(tmp_path / "listed_plug_in.py", "return embeddings[0, 0]")
+    described = tmp_path / "listed-1.2.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: listed\nVersion: 1.2\n")
+    (described / "entry_points.txt").write_text(
+        "[mlrc.methods]\nmine=listed_plug_in:Loss\ngone=listed_plug_in:Gone\nms=listed_plug_in:Loss\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    listed = mlrc("methods", "--json")
+    assert listed.code == 0
+    assert [line["name"] for line in listed.json] == [*METHODS, "mine"]
+    assert next(line for line in listed.json if line["name"] == "ms")["source"] == METHODS["ms"].source
+    (said,) = listed.err.splitlines()
+    assert said.startswith("left out: gone: its plug-in listed_plug_in:Gone cannot be imported")
+
+
 def test_protocols_lists_every_published_one_with_its_fingerprint(mlrc: Command) -> None:
     lines = mlrc("protocols", "--json").json
     assert [(line["name"], line["version"], line["digest"]) for line in lines] == [
@@ -187,6 +202,17 @@ def test_data_check_lists_what_is_damaged_lone_or_left_out(mlrc: Command, tmp_pa
     cut = mlrc("data", "check", folder, "--json")
     assert cut.code == 2
     assert cut.json["unreadable"][0]["files"] == ["class 0/cut.png"]
+
+
+def test_data_check_compares_a_data_set_of_the_papers_with_its_published_counts(mlrc: Command, tmp_path: Path) -> None:
+    root = inshop_tree(tmp_path / "inshop")
+    checked = mlrc("data", "check", f"inshop:{root}", "--json").json
+    assert checked["counts"]["query_images"] == 4
+    assert checked["counts"]["gallery_images"] == 8
+    assert "gallery images: found 8, published 12,612" in checked["differs_from_published"]
+    assert "gallery images: found 8, published 12,612" in mlrc("data", "check", f"inshop:{root}").out
+    alike = mlrc("data", "check", "shapes:centred", "--json").json
+    assert alike["counts"] is alike["differs_from_published"] is None
 
 
 def test_data_split_prints_the_classes_of_every_fold(mlrc: Command, images: Path) -> None:

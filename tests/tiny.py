@@ -40,5 +40,5 @@ def tiny_bench(folder: Path, *settings: str) -> Bench:
 
 def without_timings(record: FoldRecord) -> FoldRecord:
     """The record without what may differ between two runs of one job."""
-    provenance = replace(record.provenance, created_at="")
+    provenance = replace(record.provenance, created_at="", code_revision="")
     return replace(record, seconds={}, peak_memory_bytes=0, provenance=provenance)

@@ -1,12 +1,12 @@
 """Where jobs run: each executor has `concurrent.futures.Executor` semantics, a number of `workers`, and `stop()`."""
 
 import os
-from difflib import get_close_matches
 
 from benchmark.bench import Bench
 from benchmark.errors import BenchmarkError
 from benchmark.executors.inline import InlineExecutor
 from benchmark.executors.processes import WorkerPool
+from protocols.errors import did_you_mean
 
 EXECUTORS: dict[str, type[InlineExecutor] | type[WorkerPool]] = {"inline": InlineExecutor, "processes": WorkerPool}
 
@@ -23,8 +23,7 @@ def check_executor(name: str, workers: int) -> None:
         BenchmarkError: in one line, with the way out.
     """
     if name not in EXECUTORS:
-        near = get_close_matches(name, EXECUTORS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, EXECUTORS)
         raise BenchmarkError(f"no executor named {name!r}.{hint} Known: {', '.join(EXECUTORS)}.")
     if workers < 1:
         raise BenchmarkError(f"--workers is {workers}; it must be at least 1.")

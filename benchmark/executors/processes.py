@@ -1,4 +1,4 @@
-"""One worker process a core (or as many as asked), each with its share of the torch threads."""
+"""Worker processes, each with as many torch threads as its bench says."""
 
 import multiprocessing
 import os

@@ -3,7 +3,12 @@
 A built method is a `torch.nn.Module` with `forward(embeddings (B, D) float32, labels (B,) int64) -> scalar`. The
 embeddings arrive normalised as the protocol says, so a method never normalises them itself; what it owns (proxies,
 class weights) it normalises as its formula says. Labels are 0..n_classes-1 of the fold. Optional hooks are called when
-present: `begin(context)`, `after_step(step, context)`, `after_validation(map_at_r, context)`, `penalty(context)`.
+present: `begin(context)`, `after_step(step, context)`, `after_validation(map_at_r, context)`, `penalty(context)` (added
+to the loss), and `summary()`, a dictionary of JSON values that the record keeps.
+
+Randomness: a builder draws its weights from torch's global generator and seeds nothing. Whoever calls it forks and
+seeds that generator first, so the weights follow from the job and no other stream moves. While a fold trains, the three
+global generators (torch, NumPy, random) are seeded from the job too; a hook has a stream of its own in its context.
 """
 
 from collections.abc import Callable, Mapping

@@ -30,7 +30,8 @@ from benchmark.methods import (
     triplet,
 )
 from benchmark.methods.entry import W_LR, MethodEntry, Space, Value
-from benchmark.methods.user import did_you_mean, file_entry, installed_entry, installed_names, pml_entry, pml_names
+from benchmark.methods.user import file_entry, installed_entry, installed_names, pml_entry, pml_names
+from protocols.errors import did_you_mean
 
 _BUILT_IN = (
     baselines.PIXELS,

@@ -5,9 +5,7 @@ never from a cached compilation; modules that it imports are not part of the fin
 """
 
 import sys
-from collections.abc import Iterable
 from dataclasses import replace
-from difflib import get_close_matches
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -22,6 +20,7 @@ from torch.nn.functional import normalize
 from benchmark.errors import BenchmarkError
 from benchmark.methods.classes import PROBE_DIM, class_entry, is_module_class, one_line
 from benchmark.methods.entry import MethodEntry
+from protocols.errors import did_you_mean
 
 GROUP = "mlrc.methods"  # entry-point group of plug-ins: each names a MethodEntry or a class
 
@@ -90,12 +89,6 @@ def installed_entry(name: str) -> MethodEntry | None:
             return replace(found, name=name, code=code)
         return class_entry(name, found, code=code, source=point.value)
     return None
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence that offers the nearest name, with a space before it, or nothing."""
-    near = get_close_matches(name, known, n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def _try_once(entry: MethodEntry) -> None:

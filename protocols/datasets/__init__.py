@@ -16,14 +16,15 @@ from typing import Literal
 
 from protocols.datasets.cars196 import cars196_index
 from protocols.datasets.cub200 import cub200_index
-from protocols.datasets.folder import LAYOUTS, folder_index, readable
+from protocols.datasets.files import readable, refuse_unless_folder
+from protocols.datasets.folder import LAYOUTS, folder_index
 from protocols.datasets.inaturalist import inaturalist_index
 from protocols.datasets.index import ImageIndex
 from protocols.datasets.inshop import inshop_index
 from protocols.datasets.shapes import DIFFICULTIES, shapes_index
 from protocols.datasets.sop import sop_index
 from protocols.datasets.standard import STANDARD
-from protocols.errors import DataError
+from protocols.errors import DataError, did_you_mean
 
 __all__ = ["ImageIndex", "Problem", "check_decodes", "load_dataset", "scan"]
 
@@ -65,10 +66,7 @@ def load_dataset(text: str) -> ImageIndex:
 
 def _standard(name: str, root: Path) -> ImageIndex:
     with readable(root):
-        if not root.is_dir():
-            found = "is a file; unpack it and give the folder" if root.exists() else "no such folder"
-            published = STANDARD[name]
-            raise DataError(f"{root}: {found}. {published.title} is read from {published.layouts}.")
+        refuse_unless_folder(root, f"{STANDARD[name].title} is read from {STANDARD[name].layouts}.")
         return _READERS[name](root)
 
 
@@ -83,9 +81,7 @@ def _shapes(text: str) -> ImageIndex:
     for option in query.split("&") if query else ():
         key, _, value = option.partition("=")
         if key not in options:
-            near = get_close_matches(key, options, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise DataError(f"{text}: no option {key!r}.{hint} Known: {', '.join(options)}.")
+            raise DataError(f"{text}: no option {key!r}.{did_you_mean(key, options)} Known: {', '.join(options)}.")
         if not (value.isascii() and value.isdecimal() and int(value) >= smallest[key]):
             raise DataError(f"{text}: {key} is {value!r}; wanted a whole number from {smallest[key]}.")
         options[key] = int(value)

@@ -5,8 +5,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
+from protocols.datasets.files import few
 from protocols.datasets.images import ENDINGS
-from protocols.datasets.standard import STANDARD, Listed, few
+from protocols.datasets.standard import STANDARD, Listed
 from protocols.errors import DataError
 
 DEPTH = 4  # folders that an archive or a mirror may have put around its content

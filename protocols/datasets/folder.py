@@ -6,35 +6,19 @@ with an image ending always counts, so a picture that does not decode is reporte
 followed, except back to a folder above them.
 """
 
-import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
-from hashlib import sha256
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-from numpy.typing import NDArray
 
-from protocols.datasets.images import ENDINGS, decode
+from protocols.datasets.files import FileReader, few, file_hashes, readable, refuse_unless_folder
+from protocols.datasets.images import ENDINGS
 from protocols.datasets.index import ImageIndex, canonical_order
 from protocols.errors import DataError
 
 LAYOUTS = "class/image, super/class/image, or train/ and test/ that hold one of these"
 _SIDES = ("train", "test")
-
-
-@dataclass(frozen=True)
-class _Files:
-    """Reads an image from the folder."""
-
-    root: Path
-    files: tuple[str, ...]  # relative to the root
-
-    def __call__(self, image: int) -> NDArray[np.uint8]:
-        return decode(self.root / self.files[image])
 
 
 def folder_index(root: Path) -> ImageIndex:
@@ -45,9 +29,7 @@ def folder_index(root: Path) -> ImageIndex:
             fewer than two classes, or no class with two images.
     """
     with readable(root):
-        if not root.is_dir():
-            found = "is a file; unpack it and give the folder" if root.exists() else "no such folder"
-            raise DataError(f"{root}: {found}. Wanted: {LAYOUTS}.")
+        refuse_unless_folder(root, f"Wanted: {LAYOUTS}.")
         images, skipped = _walk(root)
     if not images:
         raise DataError(
@@ -65,19 +47,17 @@ def folder_index(root: Path) -> ImageIndex:
         sides[label].add(side)
     _refuse_unlike_depths(root, by_class)
     if both := canonical_order(label for label, found in sides.items() if len(found) > 1):
-        raise DataError(f"{root}: in train/ and in test/: {_few(both)}. The sides must share no class; keep it on one.")
+        raise DataError(f"{root}: in train/ and in test/: {few(both)}. The sides must share no class; keep it on one.")
     classes = canonical_order(by_class)
     files = tuple(file for label in classes for file in sorted(by_class[label]))
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        hashes = tuple(pool.map(_hash, (root / file for file in files)))
     return ImageIndex(
         name=root.name,
         location=str(root),
         classes=classes,
         targets=np.repeat(np.arange(len(classes), dtype=np.int64), [len(by_class[label]) for label in classes]),
         files=files,
-        image_hashes=hashes,
-        reader=_Files(root, files),
+        image_hashes=file_hashes(root, files),
+        reader=FileReader(root, files),
         super_classes=tuple(label.partition("/")[0] for label in classes) if "/" in classes[0] else None,
         test_classes=frozenset(label for label in classes if sides[label] == {"test"}) if sided else None,
         skipped=tuple(skipped),
@@ -115,18 +95,6 @@ def _walk(root: Path) -> tuple[list[PurePosixPath], list[str]]:
     return images, sorted(skipped)
 
 
-@contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Turns a refusal of the file system into a DataError that names the path."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise DataError(
-            f"{error.filename or path}: cannot be read ({reason}). Mend its permissions or remove it."
-        ) from None
-
-
 def _identity(folder: Path) -> tuple[int, int]:
     status = folder.stat()
     return status.st_dev, status.st_ino
@@ -155,11 +123,11 @@ def _has_sides(root: Path, images: list[PurePosixPath]) -> bool:
         return False
     if sorted(side.casefold() for side in sides) != sorted(_SIDES):
         raise DataError(
-            f"{root}: has {_few(sides)}/ but no class folders in the other side. Give {root / min(sides)} itself, or "
+            f"{root}: has {few(sides)}/ but no class folders in the other side. Give {root / min(sides)} itself, or "
             "lay test classes beside it as test/."
         )
     if others := tops - sides:
-        raise DataError(f"{root}: holds {_few(others)} beside train/ and test/. Move it out or into one of the two.")
+        raise DataError(f"{root}: holds {few(others)} beside train/ and test/. Move it out or into one of the two.")
     return True
 
 
@@ -173,13 +141,3 @@ def _refuse_unlike_depths(root: Path, by_class: dict[str, list[str]]) -> None:
         raise DataError(
             f"{root}: mixes class/image ({examples[1]}) with super/class/image ({examples[2]}). Keep to one of the two."
         )
-
-
-def _hash(path: Path) -> str:
-    with readable(path):
-        return sha256(path.read_bytes()).hexdigest()
-
-
-def _few(names: Iterable[str], limit: int = 5) -> str:
-    first, total = sorted(names)[:limit], len(set(names))
-    return ", ".join(first) + (f" and {total - limit} more" if total > limit else "")

@@ -1,22 +1,22 @@
 """The index of a data set: which images there are, in which classes, on which side, and how to read one.
 
 Classes are in canonical order: numeric where every label is an integer, plain string order elsewhere. Images are in
-class order, then by relative path or number. Neither the place of the data set nor the order in which a file system
-lists it changes anything, and `targets` are always 0..n_classes-1, whatever the labels are.
+class order, then by relative path or number; in the papers' data sets, whose files have many names, by hash. Neither
+the place of the data set nor the order in which a file system lists it changes anything, and `targets` are always
+0..n_classes-1, whatever the labels are.
 """
 
 import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
 from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.errors import DataError
+from protocols.errors import DataError, did_you_mean
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
@@ -38,7 +38,7 @@ class ImageIndex:
             not a part of the official test side.
     """
 
-    name: str  # "shapes-shifted", or the name of the folder
+    name: str  # "shapes-shifted", "cub200", or the name of the folder
     location: str  # what `load_dataset` takes to find it again; absolute for a folder
     classes: tuple[str, ...]  # in canonical order
     targets: NDArray[np.int64]  # (N,) index into `classes`, ascending
@@ -106,8 +106,7 @@ class ImageIndex:
     def images_of(self, class_name: str) -> NDArray[np.int64]:
         """Ascending image indices of one class; DataError for a class that is not there."""
         if class_name not in self._positions:
-            near = get_close_matches(class_name, self.classes, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(class_name, self.classes)
             raise DataError(f"{self.location}: no class {class_name!r} among {self.n_classes}.{hint}")
         return self._of(self._positions[class_name])
 

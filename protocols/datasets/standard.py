@@ -8,19 +8,15 @@ it refuses is a list that does not fit the files. CUB and Cars have no official 
 cut the classes in two halves, and `counts` counts these halves.
 """
 
-import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from protocols.datasets.images import decode
+from protocols.datasets.files import FileReader, few, file_hashes
 from protocols.datasets.index import ImageIndex, canonical_order
 from protocols.errors import DataError
 
@@ -124,17 +120,6 @@ class Listed(NamedTuple):
     super_class: str = ""
 
 
-@dataclass(frozen=True)
-class _Files:
-    """Reads an image from the folder."""
-
-    root: Path
-    files: tuple[str, ...]
-
-    def __call__(self, image: int) -> NDArray[np.uint8]:
-        return decode(self.root / self.files[image])
-
-
 def standard_index(
     dataset: str, root: Path, listed: Sequence[Listed], listing: str, skipped: Iterable[str] = ()
 ) -> ImageIndex:
@@ -148,12 +133,10 @@ def standard_index(
         skipped: what was found and left out, each with the reason.
 
     Raises:
-        DataError: if an image is missing or listed twice, or a class is on both sides.
-        OSError: if a file cannot be read.
+        DataError: if an image is missing, listed twice or cannot be read, or a class is on both sides.
     """
     _refuse_misfits(root, listed, listing)
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        hashes = list(pool.map(lambda image: sha256((root / image.file).read_bytes()).hexdigest(), listed))
+    hashes = file_hashes(root, [image.file for image in listed])
     classes = canonical_order(image.label for image in listed)
     position = {label: target for target, label in enumerate(classes)}
     ordered = sorted(
@@ -171,7 +154,7 @@ def standard_index(
         targets=np.array([position[image.label] for image in images], np.int64),
         files=files,
         image_hashes=tuple(image_hash for _, image_hash in ordered),
-        reader=_Files(root, files),
+        reader=FileReader(root, files),
         super_classes=tuple(super_class_of[label] for label in classes) if any(super_class_of.values()) else None,
         test_classes=test_classes or None,
         standard_name=dataset,
@@ -195,9 +178,3 @@ def _refuse_misfits(root: Path, listed: Sequence[Listed], listing: str) -> None:
         raise DataError(f"{root}: on the train and the test side of {listing}: {few(both)}. Fetch the lists again.")
     if bool(train) != bool(test):
         raise DataError(f"{root}: {listing} has images on one side only; wanted train and test. Fetch the lists again.")
-
-
-def few(names: Collection[str], limit: int = 3) -> str:
-    """The first of some names, and how many more there are."""
-    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
-    return ", ".join(sorted(names)[:limit]) + more

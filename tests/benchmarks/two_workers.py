@@ -33,16 +33,16 @@ from benchmark.workshop import Suite, assemble
 from results.store import Store
 
 BOUND = 1.8  # seconds of one worker / seconds of two
-ROUNDS = 3
-STEPS = 100  # up to 1000 in `mini`; shorter jobs make the work between them weigh more
+ROUNDS = 2
+STEPS = 200  # up to 1000 in `mini`; shorter jobs make the work between them weigh more
 PHASES = ("search", "finals")
 OPTIONS = SuiteOptions(
     ("contrastive", "norm-softmax"),
     settings=(
         f"max_steps={STEPS}",
         f"cadence.patience={STEPS}",
-        "n_trials=3",
-        "n_startup_trials=2",  # so that the last trial is the sampler's own proposal
+        "n_trials=2",
+        "n_startup_trials=1",  # so that the last trial is the sampler's own proposal
         "n_runs=1",
     ),
     workers=2,
