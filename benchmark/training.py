@@ -26,7 +26,7 @@ from benchmark.methods.registry import method_entry
 from benchmark.provenance import provenance
 from benchmark.seeding import derived_seed, stream
 from protocols.audit import Audit, AuditFailure
-from protocols.errors import DataError
+from protocols.errors import ProtocolError
 from protocols.fold import FoldImages, Indices
 from protocols.metrics import Evaluation
 from protocols.model import build_model
@@ -54,7 +54,7 @@ def _failure_of(training: "FoldTraining") -> FoldFailure | None:
         return failure
     except AuditFailure as error:
         return FoldFailure("audit", str(error))
-    except (DataError, OSError) as error:
+    except (ProtocolError, OSError) as error:  # a data error is a protocol error
         return FoldFailure("data-error", one_line(error))
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
