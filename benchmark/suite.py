@@ -192,6 +192,7 @@ class Driver:
             time.sleep(0.0 if active else 0.5)
             return
         finished, _ = wait(self._in_flight, timeout=1.0, return_when=FIRST_COMPLETED)
+        complete = []
         for future in finished:
             held, work = self._in_flight.pop(future)
             record = future.result()
@@ -204,7 +205,10 @@ class Driver:
                 continue
             held.records[work.id] = record
             if len(held.records) == len(held.batch):
-                self._advance(held, active, self._answers(held))
+                complete.append(held)
+        self._submit(active)  # the workers go on with another method while the sampler thinks
+        for held in complete:
+            self._advance(held, active, self._answers(held))
 
 
 class _Heartbeat(threading.Thread):
