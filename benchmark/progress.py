@@ -94,8 +94,9 @@ class SuiteProgress:
     def _step_done(self, method: str, work: Job, values: list[float | None], fresh: bool) -> None:
         self._steps[method, work.purpose] += 1
         name = "trial" if work.purpose == "search" else "run"
-        whole = [value for value in values if value is not None]
-        found = f"{'validation' if name == 'trial' else 'test'} MAP@R {100 * fmean(whole):.2f}" if whole else "failed"
+        done = [value for value in values if value is not None]  # a mean of three folds would be no trial's value
+        side = "validation" if name == "trial" else "test"
+        found = f"{side} MAP@R {100 * fmean(done):.2f}" if len(done) == len(values) else "failed"
         note = f"{name} {self._steps[method, work.purpose]}: {found}"
         self._move(method, note=note)
         if fresh and not self._console.is_terminal:
