@@ -130,7 +130,7 @@ class Learner:
             raise FoldFailure("method-error", str(error)) from None
         return summary
 
-    def _call(self, hook: str, *arguments: object) -> Any:  # noqa: ANN401 - whatever the method returns
+    def _call(self, hook: str, *arguments: object) -> Any:
         function = getattr(self.method, hook, None)
         if function is None:
             return None

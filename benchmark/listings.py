@@ -88,7 +88,7 @@ def details(line: Line) -> RenderableType:
     return shown
 
 
-def _text(value: Any) -> str:  # noqa: ANN401 - any JSON value
+def _text(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):

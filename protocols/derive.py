@@ -37,7 +37,7 @@ def derive(protocol: Protocol, settings: Iterable[str]) -> Protocol:
     return protocol if derived == protocol else replace(derived, derived=True)
 
 
-def settable_fields(value: Any, prefix: str = "") -> list[str]:  # noqa: ANN401 - walks any nested dataclass
+def settable_fields(value: Any, prefix: str = "") -> list[str]:
     """Dotted paths of all fields below a protocol that `--set` may change."""
     paths: list[str] = []
     for item in fields(value):
@@ -61,7 +61,7 @@ def _resolve(protocol: Protocol, field: str) -> str:
     raise ProtocolError(f"--set {field}: {protocol.title} has no such field.{hint}")
 
 
-def _with(value: Any, path: list[str], text: str, full: str) -> Any:  # noqa: ANN401 - any level of the protocol
+def _with(value: Any, path: list[str], text: str, full: str) -> Any:
     head, *rest = path
     if rest:
         return replace(value, **{head: _with(getattr(value, head), rest, text, full)})
@@ -69,7 +69,7 @@ def _with(value: Any, path: list[str], text: str, full: str) -> Any:  # noqa: AN
     return replace(value, **{head: _parse(text, wanted, full)})
 
 
-def _parse(text: str, wanted: Any, full: str) -> Any:  # noqa: ANN401 - a type annotation in, its value out
+def _parse(text: str, wanted: Any, full: str) -> Any:
     try:
         found = json.loads(text)
     except json.JSONDecodeError:
@@ -81,7 +81,7 @@ def _parse(text: str, wanted: Any, full: str) -> Any:  # noqa: ANN401 - a type a
         raise ProtocolError(f"--set {full}={text}: expected {name}.") from None
 
 
-def _coerce(found: Any, wanted: Any) -> Any:  # noqa: ANN401 - a type annotation in, its value out
+def _coerce(found: Any, wanted: Any) -> Any:
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if origin is typing.Literal:
         if found in arguments:
@@ -104,7 +104,7 @@ def _coerce(found: Any, wanted: Any) -> Any:  # noqa: ANN401 - a type annotation
     raise TypeError
 
 
-def _choices(wanted: Any) -> str:  # noqa: ANN401 - a type annotation
+def _choices(wanted: Any) -> str:
     if typing.get_origin(wanted) is typing.Literal:
         return "one of " + ", ".join(map(str, typing.get_args(wanted)))
     return str(wanted)

@@ -223,7 +223,7 @@ def _ranges(protocol: Protocol) -> Iterator[tuple[str, float, float, float]]:
     yield "finals.n_runs", protocol.finals.n_runs, 1, inf
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any field value in, any JSON value out
+def _plain(value: Any) -> Any:
     if is_dataclass(value):
         held = ((item, getattr(value, item.name)) for item in fields(value))
         return {item.name: _plain(found) for item, found in held if item.default is MISSING or found != item.default}

@@ -46,7 +46,7 @@ def svg_bytes(table: Table) -> bytes:
     return _drawn(table, FigureCanvasSVG, format="svg", metadata={"Date": None})
 
 
-def _drawn(table: Table, canvas: type[FigureCanvasAgg] | type[FigureCanvasSVG], **options: Any) -> bytes:  # noqa: ANN401 - savefig's own
+def _drawn(table: Table, canvas: type[FigureCanvasAgg] | type[FigureCanvasSVG], **options: Any) -> bytes:
     out = io.BytesIO()
     with mpl.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # names in any script are legal

@@ -47,7 +47,7 @@ def has(**types_by_key: type) -> Check:
     return check
 
 
-def plain(value: Any, path: str = "") -> Any:  # noqa: ANN401 - any value in, any JSON value out
+def plain(value: Any, path: str = "") -> Any:
     """The value as JSON knows it: dict with text keys, list, str, bool, int, finite float, None.
 
     Raises:
@@ -71,7 +71,7 @@ def plain(value: Any, path: str = "") -> Any:  # noqa: ANN401 - any value in, an
     return value
 
 
-def read(hint: Any, value: Any, path: str = "") -> Any:  # noqa: ANN401 - the hint says what comes out
+def read(hint: Any, value: Any, path: str = "") -> Any:
     """The JSON value as the hint's type; whole numbers become floats where a float is wanted.
 
     Raises:
@@ -109,7 +109,7 @@ def read(hint: Any, value: Any, path: str = "") -> Any:  # noqa: ANN401 - the hi
     return value
 
 
-def _read_union(members: tuple[Any, ...], value: Any, path: str) -> Any:  # noqa: ANN401
+def _read_union(members: tuple[Any, ...], value: Any, path: str) -> Any:
     if type(value) in members:
         return plain(value, path)
     others = [member for member in members if member is not type(None)]
@@ -118,7 +118,7 @@ def _read_union(members: tuple[Any, ...], value: Any, path: str) -> Any:  # noqa
     raise _wrong(path, value, " or ".join(WANTED.get(member, "an object") for member in members))
 
 
-def _read_dataclass(cls: Any, value: dict[str, Any], path: str) -> Any:  # noqa: ANN401
+def _read_dataclass(cls: Any, value: dict[str, Any], path: str) -> Any:
     hints = _hints(cls)
     for key in value:
         if key not in hints:

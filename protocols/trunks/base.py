@@ -23,6 +23,7 @@ class TrunkModule(nn.Module):
     input: ClassVar[Input]  # what the weights were, or are to be, trained on
     features: ClassVar[int]
     has_batchnorm: ClassVar[bool]
+    classifier: ClassVar[str] = ""  # the layer of the weight file that ends it
     weight_package: ClassVar[str | None] = None  # importable name of the installed package that ships weights
     published_file: ClassVar[PublishedFile | None] = None  # or the file of weights that its authors publish
 
@@ -34,13 +35,21 @@ class TrunkModule(nn.Module):
         self.pooling = pooling
 
     def initialise(self, generator: torch.Generator) -> None:
-        """Set every parameter and buffer as training from random weights starts, drawing from `generator` alone."""
-        raise NotImplementedError
+        """Set what training from random weights starts from, drawing from `generator` alone.
 
-    @staticmethod
-    def parameter_name(file_name: str) -> str | None:
-        """Our name of a tensor of the weight file, None for one that the trunk drops (the classifier)."""
-        raise NotImplementedError
+        By default He's normal rule by fan-in for every convolution: a signal survives dozens of layers though batch
+        norm is frozen as the identity.
+        """
+        for layer in self.modules():
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu", generator=generator)
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
+
+    @classmethod
+    def parameter_name(cls, file_name: str) -> str | None:
+        """Our name of a tensor of the weight file, by default the file's; None for the classifier, which is dropped."""
+        return None if file_name.startswith(f"{cls.classifier}.") else file_name
 
 
 def global_pool(maps: Tensor, pooling: Pooling) -> Tensor:
@@ -55,10 +64,3 @@ def initialise_as_pytorch(layer: nn.Conv2d | nn.Linear, generator: torch.Generat
     if layer.bias is not None:
         bound = 1 / math.sqrt(layer.weight[0].numel())
         nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
-
-
-def initialise_as_he(layer: nn.Conv2d, generator: torch.Generator) -> None:
-    """He's normal rule by fan-in, drawn from `generator`; the bias, if there is one, is 0."""
-    nn.init.kaiming_normal_(layer.weight, nonlinearity="relu", generator=generator)
-    if layer.bias is not None:
-        nn.init.zeros_(layer.bias)

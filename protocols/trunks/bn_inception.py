@@ -24,7 +24,7 @@ from torch.nn import functional as F
 
 from protocols.errors import ProtocolError
 from protocols.spec import Input
-from protocols.trunks.base import Pooling, TrunkModule, global_pool, initialise_as_he
+from protocols.trunks.base import Pooling, TrunkModule, global_pool
 from protocols.trunks.folding import folded, normed
 from protocols.trunks.weights import PublishedFile
 
@@ -57,7 +57,6 @@ BLOCKS = (
 STEM_CHANNELS = (3, 64, 64, 192)
 FEATURES = 1024
 SMALLEST_PX = 31
-CLASSIFIER = "last_linear"
 
 
 class BNInception(TrunkModule):
@@ -70,6 +69,7 @@ class BNInception(TrunkModule):
         channels="BGR", scale=255.0, mean=(104.0, 117.0, 128.0), std=(1.0, 1.0, 1.0), per_image=False
     )
     features: ClassVar[int] = FEATURES
+    classifier: ClassVar[str] = "last_linear"
     has_batchnorm: ClassVar[bool] = True
     published_file: ClassVar[PublishedFile | None] = PublishedFile(
         name="bn_inception-52deb4733.pth",
@@ -104,17 +104,6 @@ class BNInception(TrunkModule):
         if block.projection:
             self._add(f"{prefix}_pool_proj", channels, block.projection, kernel=1)
         return block.direct + block.single + block.double + (block.projection or channels)
-
-    def initialise(self, generator: torch.Generator) -> None:
-        """He's normal rule by fan-in, biases 0: a signal survives 30 layers though batch norm is the identity."""
-        for layer in self.modules():
-            if isinstance(layer, nn.Conv2d):
-                initialise_as_he(layer, generator)
-
-    @staticmethod
-    def parameter_name(file_name: str) -> str | None:
-        """The file's own name; None for the classifier."""
-        return None if file_name.startswith(f"{CLASSIFIER}.") else file_name
 
     def forward(self, images: Tensor) -> Tensor:
         """Pooled features.

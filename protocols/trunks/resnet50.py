@@ -15,12 +15,11 @@ from torchvision.models import resnet50
 from torchvision.models.resnet import Bottleneck
 
 from protocols.spec import Input
-from protocols.trunks.base import Pooling, TrunkModule, global_pool, initialise_as_he
+from protocols.trunks.base import Pooling, TrunkModule, global_pool
 from protocols.trunks.folding import normed
 from protocols.trunks.weights import PublishedFile
 
 FEATURES = 2048
-CLASSIFIER = "fc"
 
 
 class ResNet50(TrunkModule):
@@ -33,6 +32,7 @@ class ResNet50(TrunkModule):
         channels="RGB", scale=1.0, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), per_image=False
     )
     features: ClassVar[int] = FEATURES
+    classifier: ClassVar[str] = "fc"
     has_batchnorm: ClassVar[bool] = True
     published_file: ClassVar[PublishedFile | None] = PublishedFile(
         name="resnet50-0676ba61.pth",
@@ -52,23 +52,12 @@ class ResNet50(TrunkModule):
         with torch.device("meta"):
             network = resnet50(weights=None)
         for name, child in network.named_children():
-            if name != CLASSIFIER:
+            if name != self.classifier:
                 self.add_module(name, child)
         self.to_empty(device="cpu")
         for layer in self.modules():
             if isinstance(layer, nn.BatchNorm2d):
                 layer.reset_parameters()  # the identity; statistics too
-
-    def initialise(self, generator: torch.Generator) -> None:
-        """He's normal rule by fan-in; with batch norm as the identity a block at most doubles the variance."""
-        for layer in self.modules():
-            if isinstance(layer, nn.Conv2d):
-                initialise_as_he(layer, generator)
-
-    @staticmethod
-    def parameter_name(file_name: str) -> str | None:
-        """The file's own name; None for the classifier."""
-        return None if file_name.startswith(f"{CLASSIFIER}.") else file_name
 
     def forward(self, images: Tensor) -> Tensor:
         """Pooled features."""
