@@ -104,7 +104,7 @@ def search(
     threads: Threads = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Search each method under one protocol; every trial goes to the store."""
+    """Search each method under one protocol; every trial goes to the store, and one that repeats another counts."""
     options = SuiteOptions(methods, protocol, data, settings, store, executor, workers, threads)
     raise typer.Exit(_run(options, ("search",), None, as_json))
 
@@ -272,13 +272,13 @@ def _show_tables(tables: "Sequence[Table]", out: Path | None, as_json: bool) -> 
 
 def _show_status(store: "Store", as_json: bool) -> None:
     from benchmark.listings import table
-    from benchmark.status import COLUMNS, status_lines
+    from benchmark.status import columns, status_lines
 
     lines = status_lines(store)
     if as_json:
         _print_json(lines)
     else:
-        console.print(table(lines, COLUMNS))
+        console.print(table(lines, columns(lines)))
 
 
 def _print_json(value: object) -> None:

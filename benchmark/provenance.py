@@ -46,6 +46,9 @@ def versions() -> dict[str, str]:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
+    if torch.cuda.is_available():
+        cudnn = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
+        found |= {"cuda": str(torch.version.cuda), "cudnn": str(cudnn)}
     return found
 
 

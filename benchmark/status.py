@@ -1,6 +1,9 @@
-"""What is done, failed and left in a store, by method."""
+"""What is done, failed and left in a store, by method.
 
-from collections.abc import Iterator
+Searches under one title, data set name and method name may still differ: by a `--set`, an added image, an edited file.
+"""
+
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from results.comparison import Comparison
@@ -8,7 +11,16 @@ from results.record import FoldRecord
 from results.store import Store
 from results.study import Study
 
-COLUMNS = ("protocol", "dataset", "method", "trials", "final_folds", "best_map_at_r")
+COLUMNS = (
+    *("protocol", "protocol_digest", "dataset", "dataset_hash", "method", "method_code"),
+    *("trials", "final_folds", "best_map_at_r"),
+)
+FINGERPRINTS = ("protocol_digest", "dataset_hash", "method_code")
+
+
+def columns(lines: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    """The columns to show; a fingerprint is shown where it tells lines apart."""
+    return tuple(name for name in COLUMNS if name not in FINGERPRINTS or len({line[name] for line in lines}) > 1)
 
 
 def status_lines(store: Store) -> list[dict[str, Any]]:
@@ -23,10 +35,10 @@ def _lines(store: Store, comparison: Comparison) -> Iterator[dict[str, Any]]:
             folds.setdefault((record.identity.method, record.identity.method_code), []).append(record)
     studies = {(study.method, study.method_code): study for study in store.studies(**comparison._asdict())}
     for key in dict.fromkeys([*studies, *folds]):
-        yield _line(key[0], studies.get(key), folds.get(key, []))
+        yield {**comparison._asdict(), **_line(*key, studies.get(key), folds.get(key, []))}
 
 
-def _line(method: str, study: Study | None, records: list[FoldRecord]) -> dict[str, Any]:
+def _line(method: str, method_code: str, study: Study | None, records: list[FoldRecord]) -> dict[str, Any]:
     """A method has a study, or records, or both."""
     finals = [record for record in records if record.identity.purpose == "final"]
     done = sum(record.outcome == "done" for record in finals)
@@ -34,6 +46,7 @@ def _line(method: str, study: Study | None, records: list[FoldRecord]) -> dict[s
         "protocol": study.protocol_title if study else records[0].identity.protocol["title"],
         "dataset": study.dataset_name if study else records[0].identity.dataset["name"],
         "method": method,
+        "method_code": method_code,
         "trials": {"done": study.n_finished, "failed": study.n_failed, "of": study.n_trials} if study else None,
         "final_folds": {"done": done, "failed": len(finals) - done, "of": _expected_final_folds(records)},
         "best_map_at_r": study.best_value if study else None,  # validation, mean over folds

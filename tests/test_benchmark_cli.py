@@ -135,6 +135,19 @@ def test_status_tells_done_failed_and_left_of_each_method(mlrc: Command, suite: 
     assert "contrastive" in mlrc("status", "--store", tmp_path / "store.db").out
 
 
+def test_status_tells_searches_of_one_name_apart(mlrc: Command, images: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    mlrc("search", "contrastive", *options(images, store))
+    assert "digest" not in mlrc("status", "--store", store).out  # nothing to tell apart
+    mlrc("search", "contrastive", *options(images, store, "folds.kind=balanced"))
+    first, second = mlrc("status", "--store", store, "--json").json
+    assert (first["protocol"], first["method"]) == (second["protocol"], second["method"])
+    assert first["split_digest"] != second["split_digest"]
+    shown = mlrc("status", "--store", store).out
+    assert all(line["protocol_digest"] in shown for line in (first, second))
+    assert first["dataset_hash"] == second["dataset_hash"] not in shown
+
+
 def test_the_store_may_be_given_as_a_url(mlrc: Command, images: Path, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'by url.db'}"
     assert mlrc("run", "untrained", *options(images, url)).code == 0

@@ -173,6 +173,17 @@ def test_a_record_says_where_it_comes_from(tmp_path: Path) -> None:
     assert found.threads == 1
     assert found.code_revision
     json.dumps(versions())
+    assert ("cuda" in versions()) == ("cudnn" in versions()) == torch.cuda.is_available()
+
+
+def test_a_worker_computes_in_float32_with_kernels_that_repeat(tmp_path: Path) -> None:
+    torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True  # what torch, or a user's loss, may set
+    torch.use_deterministic_algorithms(False)
+    tiny_bench(tmp_path)
+    assert not torch.backends.cudnn.allow_tf32
+    assert not torch.backends.cuda.matmul.allow_tf32
+    assert not torch.backends.cudnn.benchmark
+    assert torch.are_deterministic_algorithms_enabled()
 
 
 def test_a_worker_decodes_its_own_images(tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ def test_a_failed_final_fold_leaves_its_run_out_and_is_a_problem(tmp_path: Path,
 
 
 def test_two_worker_processes_give_the_records_of_this_process(tmp_path: Path, store: Store) -> None:
-    bench = tiny_bench(tmp_path)
+    bench = tiny_bench(tmp_path, "train_crop=random-resized", "crop_area=[0.3, 1.0]", "flip_probability=0.5")
     pool = WorkerPool(bench, 2)
     try:
         drive(bench, store, CONTRASTIVE, method_entry("pixels"), executor=pool)

@@ -1,5 +1,6 @@
 """One job: the same bits each time, the best weights kept, failures named, test images opened in final runs only."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from benchmark.methods.entry import MethodEntry
 from benchmark.methods.registry import method_entry
 from benchmark.seeding import stream
 from benchmark.training import FoldTraining, run_fold
+from protocols.fold import FoldImages, Indices
 from protocols.metrics import evaluate
 from protocols.model import build_model
 from results.record import FoldRecord, from_json, to_json
@@ -80,6 +82,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch):
 
 
 LONGER = ("max_steps=12", "cadence.evaluate_every_steps=4")
+RANDOM_CROPS = ("train_crop=random-resized", "crop_area=[0.3, 1.0]", "flip_probability=0.5")
 
 
 def run(bench: Bench, entry: MethodEntry = CONTRASTIVE, run: int = 0, fold: int = 0) -> FoldRecord:
@@ -113,6 +116,24 @@ def test_a_job_leaves_the_global_generator_as_it_was(tmp_path: Path) -> None:
     torch.manual_seed(5)
     run(bench)
     assert torch.equal(torch.rand(1), wanted)
+
+
+def test_no_seed_of_an_augmentation_is_used_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[tuple[int, int]] = []
+    train_batch = FoldImages.train_batch
+
+    def watched(self: FoldImages, indices: Indices, seeds: Sequence[int]) -> Tensor:
+        used.extend(zip(indices.tolist(), seeds, strict=True))
+        return train_batch(self, indices, seeds)
+
+    monkeypatch.setattr(FoldImages, "train_batch", watched)
+    bench = tiny_bench(tmp_path, *LONGER, *RANDOM_CROPS)
+    first, again = run(bench), run(bench)
+    assert without_timings(first) == without_timings(again)
+    one, two = used[: len(used) // 2], used[len(used) // 2 :]
+    assert one == two
+    assert len({image for image, _ in one}) < len(one)  # images come back, with other crops
+    assert len({seed for _, seed in one}) == len(one)
 
 
 def test_runs_and_folds_differ_and_methods_share_their_seeds(tmp_path: Path) -> None:

@@ -180,7 +180,11 @@ def test_an_error_in_the_file_is_told_with_its_line(write, body, told) -> None:
         ),
         (
             loss_class("margin", attributes="search_space = {'margn': FloatDistribution(0, 1)}"),
-            "cannot be built with (margn=0.5): TypeError",
+            "argument 'margn'. Did you mean 'margin'? Its constructor takes margin; w_lr, the learning rate",
+        ),
+        (
+            loss_class("margin", attributes="search_space = {k: FloatDistribution(0, 1) for k in ('margin', 'lr')}"),
+            "unexpected keyword argument 'lr'. Its constructor takes margin; w_lr, the learning rate of weights of its",
         ),
         (loss_class("margin"), "missing 1 required positional argument: 'margin'"),
         (

@@ -13,12 +13,15 @@ _bench: Bench | None = None
 
 
 def hold(bench: Bench) -> None:
-    """Make this process a worker of `bench`: its heap, its threads, and deterministic kernels where torch has them."""
+    """Make this process a worker of `bench`: heap, threads, float32, deterministic kernels where torch has them."""
     global _bench
     _bench = bench
     retain_heap()
     torch.set_num_threads(bench.threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
+    # A protocol says float32; torch lets cuDNN's convolutions round to tf32 unless told otherwise.
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.benchmark = False  # it would choose kernels, and so the last bits, by their speed of the day
     # A debugging aid that comes with the mode and writes every new tensor.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 

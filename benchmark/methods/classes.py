@@ -18,6 +18,7 @@ from torch import nn
 
 from benchmark.errors import BenchmarkError
 from benchmark.methods.entry import W_LR, Family, MethodEntry, Space, Value, own_weights_lr
+from protocols.errors import did_you_mean
 
 PROBE_DIM = 128  # width at which a class is built to see whether it owns weights
 _N_CLASSES = ("n_classes", "num_classes")
@@ -58,6 +59,7 @@ def class_entry(
             for key in (*_N_CLASSES, *_EMBEDDING_DIM)
             if key in taken and (fill_optional or taken[key] is Parameter.empty)
         ),
+        taken=tuple(taken),
     )
     declared = getattr(found, "search_space", {})
     if not callable(declared):
@@ -81,6 +83,7 @@ class _Builder:
     name: str
     found: type[nn.Module]
     filled: frozenset[str]
+    taken: tuple[str, ...]
 
     def __call__(self, *, n_classes: int, embedding_dim: int, **hyperparameters: Value) -> nn.Module:
         offered = dict.fromkeys(_N_CLASSES, n_classes) | dict.fromkeys(_EMBEDDING_DIM, embedding_dim)
@@ -89,7 +92,20 @@ class _Builder:
             return self.found(**filled, **hyperparameters)
         except Exception as error:
             given = ", ".join(f"{key}={value!r}" for key, value in {**filled, **hyperparameters}.items())
-            raise BenchmarkError(f"{self.name}: cannot be built with ({given}): {one_line(error)}.") from error
+            raise BenchmarkError(
+                f"{self.name}: cannot be built with ({given}): {one_line(error)}.{self._hint(hyperparameters)}"
+            ) from error
+
+    def _hint(self, hyperparameters: Mapping[str, Value]) -> str:
+        """What the constructor takes, if it was given a name that it does not."""
+        misfits = [name for name in hyperparameters if name not in self.taken]
+        if not misfits:
+            return ""
+        allowed = ", ".join(self.taken) or "nothing"
+        return (
+            f"{did_you_mean(misfits[0], self.taken)} Its constructor takes {allowed}; "
+            f"{W_LR}, the learning rate of weights of its own, is searched unasked and never handed on."
+        )
 
 
 def _constructor(found: type[nn.Module]) -> dict[str, Any]:

@@ -75,7 +75,9 @@ def _walk(root: Path) -> tuple[list[PurePosixPath], list[str]]:
         for entry in folder.iterdir():
             relative = PurePosixPath(entry.relative_to(root).as_posix())
             if not _is_utf8(entry.name):
-                raise DataError(f"{str(entry)!a}: the name is not UTF-8. Rename it.")
+                raise DataError(
+                    f"{str(entry)!a}: the name is not UTF-8. Rename it, or set PYTHONUTF8=1 if only the locale is not."
+                )
             if entry.name.startswith("."):
                 skipped.append(f"{relative}: hidden")
             elif entry.is_dir():
