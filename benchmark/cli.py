@@ -67,7 +67,8 @@ def demo(store: StoreUrl = DEMO_STORE, out: Out = Path("runs/demo"), as_json: As
     if not as_json:
         console.print(
             "This was a demonstration: too few steps, trials and runs for a verdict. The real thing, on your images:\n"
-            "  mlrc run contrastive ms norm-softmax --protocol mini --data path/to/images",
+            "  mlrc run contrastive ms norm-softmax --protocol mini --data path/to/images\n"
+            f"What the demonstration found is in its own store: mlrc status --store {store.removeprefix('sqlite:///')}",
             soft_wrap=True,
             highlight=False,
         )
@@ -158,7 +159,7 @@ def list_methods(
         _print_json(lines)
     elif name:
         console.print(details(lines[0]))
-        console.print(method_notes(method_entry(name)), markup=False, highlight=False)
+        console.print(method_notes(method_entry(name)), markup=False, highlight=False, soft_wrap=True)
     else:
         console.print(table(lines, ("name", "family", "space")))
     for problem in problems:
@@ -191,7 +192,8 @@ def data_check(data: Annotated[str, typer.Argument(help=DATA_HELP)], as_json: As
     if as_json:
         _print_json(found)
     else:
-        console.print(details(found))
+        console.print(details({name: value for name, value in found.items() if value not in (None, [], {})}))
+        console.print("Every image can be read." if not found["unreadable"] else "Mend or remove what cannot be read.")
     raise typer.Exit(USAGE if found["unreadable"] else DONE)
 
 
@@ -212,6 +214,11 @@ def data_split(
 
 
 def _run(options: SuiteOptions, phases: Sequence[str], out: Path | None, as_json: bool) -> int:
+    from protocols.catalogue import protocol_named
+    from protocols.derive import derive
+
+    derive(protocol_named(options.protocol), options.settings)  # a typo is answered before torch is imported
+
     from benchmark.checks import check_folder
     from benchmark.workshop import assemble, run_suite
     from reports.rehearsal import rehearse
@@ -315,7 +322,10 @@ def _usage_error(error: TyperException) -> str:
     context, said = getattr(error, "ctx", None), error.format_message()
     if context is None:
         return f"error: {said} See mlrc --help."
-    return said if said == context.get_help() else f"error: {said.rstrip('.')}. See {context.command_path} --help."
+    ended = said if said.endswith(("?", ".")) else f"{said}."
+    return (
+        said if said == context.get_help() else f"error: {ended.replace('?.', '?')} See {context.command_path} --help."
+    )
 
 
 def _say_error(text: str) -> None:

@@ -36,8 +36,8 @@ class SuiteProgress:
         self._steps = Counter({(method, "search"): trials for method, trials in (trials_told or {}).items()})
         self._said_waiting: set[str] = set()
         self._bars = Progress(
-            TextColumn("{task.description:<16}", markup=False),
-            BarColumn(bar_width=30),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("{task.fields[note]}", markup=False),
@@ -50,7 +50,7 @@ class SuiteProgress:
         """Begin to show."""
         self._bars.start()
         for method, total in self._expected.items():
-            self._tasks[method] = self._bars.add_task(method, total=total, note="", start=False)
+            self._tasks[method] = self._bars.add_task(_short(method), total=total, note="", start=False)
         if len(self._expected) > 1:
             self._tasks[""] = self._bars.add_task("all", total=sum(self._expected.values()), note="")
         return self
@@ -119,9 +119,16 @@ class SuiteProgress:
     def _time_left(self) -> str:
         if not self._fresh.total():
             return ""
+        if self._done.total() == sum(self._expected.values()):
+            return "done"
         left = sum(self._expected.values()) - self._done.total()
         seconds = round((time.monotonic() - self._began) / self._fresh.total() * left)
         return f"about {seconds // 60} min {seconds % 60} s left" if seconds >= 60 else f"about {seconds} s left"
 
     def _say(self, text: str) -> None:
         self._console.print(escape(text), highlight=False, soft_wrap=True)
+
+
+def _short(method: str) -> str:
+    """The method's name in at most 24 characters, its end kept: it tells one file's losses apart."""
+    return method if len(method) <= 24 else f"…{method[-23:]}"

@@ -65,6 +65,7 @@ class Table:
     primary_metric: str
     metrics: tuple[str, ...]
     rows: tuple[Row, ...]
+    unsearched: tuple[str, ...] = ()  # trained methods that had no search space
 
     def heading(self, setting: Setting) -> str:
         """`Concatenated (4 x 128 = 512-D)` or `Separated (128-D)`."""
@@ -95,16 +96,18 @@ class Table:
     def footer(self) -> list[str]:
         """What a reader needs to know of the numbers: definitions, ties, runs, intervals, order."""
         definitions = [f"{METRICS[name][0]}: {METRICS[name][1]}." for name in self.metrics if name in METRICS]
+        runs = "1 run" if self.n_runs == 1 else f"{self.n_runs} runs"
         wrapped = "Wrapped split: a few train classes may be in no fold's validation part."
         return [
             *definitions,
             "R: images of the query's class other than the query; queries with R = 0 are left out. "
             "Equal distances: smaller reference index first.",
-            f"Percent: mean ± half width of the 95 % Student t-interval over {self.n_runs} runs (one run has none). "
+            f"Percent: mean ± half width of the 95 % Student t-interval over {runs} (one run has none). "
             "Runs differ by seed only; all methods share the seeds.",
             f"Separated: mean over the {self.n_folds} fold models of a run. Concatenated: their embeddings side by "
             "side. pixels: the images themselves, one run, the same in both.",
             *([wrapped] if self.split_kind == "wrapped" else []),
+            *([f"Not searched, run with its own defaults: {', '.join(self.unsearched)}."] if self.unsearched else []),
             f"Order: baselines, then ascending separated {metric_heading(self.primary_metric)}. Bold: highest mean of "
             "the trained methods; none where the highest lacks runs.",
         ]
@@ -155,6 +158,11 @@ def _table(part: pd.DataFrame, derivations: Mapping[str, str]) -> Table:
         primary_metric=primary[1],
         metrics=metrics,
         rows=tuple(_with_best(sorted(rows, key=order))),
+        unsearched=tuple(
+            label
+            for variant, label in _labels(list(variants)).items()
+            if variant[0] not in BASELINES and variant[2] == "{}"
+        ),
     )
 
 

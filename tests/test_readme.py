@@ -45,6 +45,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(command: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> str:
     monkeypatch.chdir(place)
     arguments = command.partition(" > ")[0].split()[1:]
+    if arguments[0] in ("report", "status") and not (place / "runs" / "mlrc.db").exists():
+        run("mlrc run pixels --data path/to/images", place, monkeypatch, capsys)  # what they speak of
     with pytest.raises(SystemExit) as left:
         main([*arguments, *(SMALL if arguments[0] == "run" else [])])
     printed = capsys.readouterr()

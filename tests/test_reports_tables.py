@@ -280,3 +280,13 @@ def test_control_characters_of_a_name_never_reach_a_table() -> None:
     table = one_table(runs_of("a\x1b[2J\nb"), failures={"c": "two\nlines"})
     assert row_of(table, "a\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}b")
     assert all(line.isprintable() for line in table.missing())
+
+
+def test_a_method_that_was_not_searched_is_named_below_the_table() -> None:
+    unsearched = [record for name in ("pml:CircleLoss", "untrained") for record in run_of(name, 1, hyperparameters={})]
+    records = [*run_of("searched", 1), *unsearched]
+    [table] = result_tables(runs_frame(records))
+    assert table.unsearched == ("pml:CircleLoss",)
+    assert "Not searched, run with its own defaults: pml:CircleLoss." in table.footer()
+    [searched] = result_tables(runs_frame(run_of("searched", 1)))
+    assert not [line for line in searched.footer() if "Not searched" in line]

@@ -42,8 +42,8 @@ def method_lines() -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def method_notes(entry: MethodEntry) -> str:
-    """What a method's own file says of it."""
-    module = getmodule(entry.build)
+    """What the file of a method that ships with the package says of it; "" for anybody else's."""
+    module = None if entry.code else getmodule(entry.build)
     return (module.__doc__ or "").strip() if module else ""
 
 
