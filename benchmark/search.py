@@ -15,6 +15,7 @@ from math import sqrt
 from statistics import fmean, stdev
 
 import optuna
+import torch
 from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
@@ -165,7 +166,12 @@ def _propose(
     if len(counted) >= budget.n_trials:
         return None
     study.sampler = _sampler(budget, derived_seed(BASE_SEED, f"{method} trial {len(counted)}"))
-    proposed = study.ask(fixed_distributions=space)
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the sampler computes in torch: a proposal must not depend on this machine's cores
+    try:
+        proposed = study.ask(fixed_distributions=space)
+    finally:
+        torch.set_num_threads(n_threads)
     return proposed.number, dict(proposed.params)
 
 

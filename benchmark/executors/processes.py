@@ -42,7 +42,7 @@ class WorkerPool(ProcessPoolExecutor):
         """End the workers now; work in progress is lost, finished work is not."""
         for process in list((self._processes or {}).values()):
             process.kill()
-        self.shutdown(wait=False, cancel_futures=True)
+        self.shutdown(wait=True, cancel_futures=True)  # they are dead: this only closes their pipes
 
 
 def _start_worker(bench: Bench) -> None:
