@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from benchmark.bench import Bench
 from benchmark.executors.worker import hold
+from benchmark.memory import prefer_huge_pages
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -20,6 +21,7 @@ class WorkerPool(ProcessPoolExecutor):
 
     def __init__(self, bench: Bench, workers: int) -> None:
         self.workers = workers
+        prefer_huge_pages()
         super().__init__(
             workers, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker, initargs=(bench,)
         )
