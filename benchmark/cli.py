@@ -5,19 +5,18 @@ done; 2 usage or data error, in one line with the way out; 3 interrupted, the sa
 """
 
 import io
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from typer.exceptions import TyperException
 
+from benchmark.console import DONE, INTERRUPTED, JOBS_FAILED, USAGE, console, errors, print_json, say_error
+from benchmark.data_commands import data_app
 from benchmark.errors import BenchmarkError, Interrupted
 from benchmark.options import (
-    DATA_HELP,
     DEFAULT_STORE,
     AsJson,
     Data,
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from results.comparison import Comparison
     from results.store import Store
 
-DONE, USAGE, INTERRUPTED, JOBS_FAILED = 0, 2, 3, 4
 TYPERS_INTERRUPT = 130  # its exit code for a Ctrl-C that no command caught
 DEMO_STORE = "sqlite:///runs/demo.db"
 DEMO_METHODS = (
@@ -53,11 +51,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
-data_app = typer.Typer(help="Look at data sets.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
-
-console = Console()
-errors = Console(stderr=True)
 
 
 @app.command()
@@ -156,14 +150,14 @@ def list_methods(
 
     lines, problems = ([method_line(method_entry(name))], []) if name else method_lines()
     if as_json:
-        _print_json(lines)
+        print_json(lines)
     elif name:
         console.print(details(lines[0]))
         console.print(method_notes(method_entry(name)), markup=False, highlight=False, soft_wrap=True)
     else:
         console.print(table(lines, ("name", "family", "space")))
     for problem in problems:
-        _say_error(f"left out: {problem}")
+        say_error(f"left out: {problem}")
 
 
 @app.command("protocols")
@@ -176,41 +170,10 @@ def list_protocols(
 
     lines = [protocol_line(protocol) for protocol in ([protocol_named(name)] if name else PUBLISHED)]
     if as_json:
-        _print_json(lines)
+        print_json(lines)
     else:
         found = table(lines, ("name", "version", "digest", "purpose"))
         console.print(details({"digest": lines[0]["digest"], **flat(lines[0]["values"])}) if name else found)
-
-
-@data_app.command("check")
-def data_check(data: Annotated[str, typer.Argument(help=DATA_HELP)], as_json: AsJson = False) -> None:
-    """Read every image of a data set; list what is damaged, doubled, lone, left out or unlike the published counts."""
-    from benchmark.listings import dataset_line, details
-    from protocols.datasets import load_dataset
-
-    found = dataset_line(load_dataset(data))
-    if as_json:
-        _print_json(found)
-    else:
-        console.print(details({name: value for name, value in found.items() if value not in (None, [], {})}))
-        console.print("Every image can be read." if not found["unreadable"] else "Mend or remove what cannot be read.")
-    raise typer.Exit(USAGE if found["unreadable"] else DONE)
-
-
-@data_app.command("split")
-def data_split(
-    data: Annotated[str, typer.Argument(help=DATA_HELP)],
-    protocol: Protocol = "mini",
-    settings: Settings = [],  # noqa: B006
-) -> None:
-    """Print the class split that a protocol cuts, as JSON: which classes train, validate and test in each fold."""
-    from protocols.catalogue import protocol_named
-    from protocols.datasets import load_dataset
-    from protocols.derive import derive
-    from protocols.splits import make_split
-
-    folds, index = derive(protocol_named(protocol), settings).folds, load_dataset(data)
-    sys.stdout.write(make_split(index.classes, folds, index.test_classes).to_json() + "\n")
 
 
 def _run(options: SuiteOptions, phases: Sequence[str], out: Path | None, as_json: bool) -> int:
@@ -268,7 +231,7 @@ def _show_tables(tables: "Sequence[Table]", out: Path | None, as_json: bool) -> 
     from reports.save import save_tables
 
     if as_json:
-        _print_json([as_dict(table) for table in tables])
+        print_json([as_dict(table) for table in tables])
     else:
         for table in tables:
             console.print(to_terminal(table))
@@ -283,13 +246,9 @@ def _show_status(store: "Store", as_json: bool) -> None:
 
     lines = status_lines(store)
     if as_json:
-        _print_json(lines)
+        print_json(lines)
     else:
         console.print(table(lines, columns(lines)))
-
-
-def _print_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -304,15 +263,15 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
     try:
         code = int(app(arguments, prog_name="mlrc", standalone_mode=False) or DONE)
     except TyperException as error:
-        _say_error(_usage_error(error))
+        say_error(_usage_error(error))
         return USAGE
     except Interrupted:
         code = TYPERS_INTERRUPT
     except (BenchmarkError, ProtocolError, ReportError, ResultsError) as error:
-        _say_error(f"error: {error}")
+        say_error(f"error: {error}")
         return USAGE
     if code == TYPERS_INTERRUPT:
-        _say_error("Interrupted. Everything finished is stored; the same command goes on from here.")
+        say_error("Interrupted. Everything finished is stored; the same command goes on from here.")
         return INTERRUPTED
     return code
 
@@ -326,7 +285,3 @@ def _usage_error(error: TyperException) -> str:
     return (
         said if said == context.get_help() else f"error: {ended.replace('?.', '?')} See {context.command_path} --help."
     )
-
-
-def _say_error(text: str) -> None:
-    errors.print(text, markup=False, highlight=False, soft_wrap=True)
