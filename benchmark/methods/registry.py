@@ -1,11 +1,13 @@
 """The methods by name, and what is asked of every one: its hyper-parameters checked, its module built, its space named.
 
-A name is a built-in (`METHODS`), `pml:Name`, `path/to/file.py:ClassName`, or an installed plug-in's: see `user.py`.
+A name is a built-in (`METHODS`), `pml:Name`, `path/to/file.py:ClassName`, or an installed plug-in's: see `user.py`; or
+one of `COMPOSERS` around any of these, as in `ccp(contrastive)`.
 Importing this module imports torch and pytorch-metric-learning, which takes seconds; `entry.py` holds the types alone.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from inspect import Parameter, signature
 from math import isfinite
@@ -52,6 +54,8 @@ _BUILT_IN = (
     soft_triple.ENTRY,
 )
 METHODS: dict[str, MethodEntry] = {entry.name: entry for entry in _BUILT_IN}
+COMPOSERS: dict[str, Callable[[MethodEntry], MethodEntry]] = {}  # "ccp" makes the method ccp(NAME) of the method NAME
+_COMPOSED = re.compile(r"([a-z-]+)\((.+)\)")
 
 
 def method_entry(name: str) -> MethodEntry:
@@ -62,6 +66,9 @@ def method_entry(name: str) -> MethodEntry:
     """
     if name in METHODS:
         return METHODS[name]
+    composed = _COMPOSED.fullmatch(name)
+    if composed and composed[1] in COMPOSERS:
+        return COMPOSERS[composed[1]](method_entry(composed[2]))
     if name.startswith("pml:"):
         return pml_entry(name.removeprefix("pml:"))
     path, _, class_name = name.rpartition(":")
