@@ -16,20 +16,7 @@ from typer.exceptions import TyperException
 from benchmark.console import DONE, INTERRUPTED, JOBS_FAILED, USAGE, console, errors, print_json, say_error
 from benchmark.data_commands import data_app
 from benchmark.errors import BenchmarkError, Interrupted
-from benchmark.options import (
-    DEFAULT_STORE,
-    AsJson,
-    Data,
-    ExecutorName,
-    Methods,
-    Out,
-    Protocol,
-    Settings,
-    StoreUrl,
-    SuiteOptions,
-    Threads,
-    Workers,
-)
+from benchmark.options import DEFAULT_STORE, AsJson, Out, StoreUrl, SuiteOptions, with_suite_options
 from protocols.errors import ProtocolError
 from reports.errors import ReportError
 from results.errors import ResultsError
@@ -57,7 +44,7 @@ app.add_typer(data_app, name="data")
 @app.command()
 def demo(store: StoreUrl = DEMO_STORE, out: Out = Path("runs/demo"), as_json: AsJson = False) -> None:
     """Search and run eight methods on generated images, in minutes; ends with the table and the plot."""
-    failed = _run(SuiteOptions(DEMO_METHODS, "demo", store=store), ("search", "finals"), out, as_json)
+    failed = _run(SuiteOptions(list(DEMO_METHODS), "demo", store=store), ("search", "finals"), out, as_json)
     if not as_json:
         console.print(
             "This was a demonstration: too few steps, trials and runs for a verdict. The real thing, on your images:\n"
@@ -70,55 +57,23 @@ def demo(store: StoreUrl = DEMO_STORE, out: Out = Path("runs/demo"), as_json: As
 
 
 @app.command()
-def run(
-    methods: Methods,
-    protocol: Protocol = "mini",
-    data: Data = "shapes:shifted",
-    settings: Settings = [],  # noqa: B006 - typer reads the default and never hands it out to be changed
-    store: StoreUrl = DEFAULT_STORE,
-    executor: ExecutorName = "processes",
-    workers: Workers = None,
-    threads: Threads = 1,
-    out: Out = None,
-    as_json: AsJson = False,
-) -> None:
+@with_suite_options
+def run(options: SuiteOptions, out: Out = None, as_json: AsJson = False) -> None:
     """Search each method, run the final runs with its best hyper-parameters, print the table."""
-    options = SuiteOptions(methods, protocol, data, settings, store, executor, workers, threads)
     raise typer.Exit(_run(options, ("search", "finals"), out, as_json))
 
 
 @app.command()
-def search(
-    methods: Methods,
-    protocol: Protocol = "mini",
-    data: Data = "shapes:shifted",
-    settings: Settings = [],  # noqa: B006
-    store: StoreUrl = DEFAULT_STORE,
-    executor: ExecutorName = "processes",
-    workers: Workers = None,
-    threads: Threads = 1,
-    as_json: AsJson = False,
-) -> None:
+@with_suite_options
+def search(options: SuiteOptions, as_json: AsJson = False) -> None:
     """Search each method under one protocol; every trial goes to the store, and one that repeats another counts."""
-    options = SuiteOptions(methods, protocol, data, settings, store, executor, workers, threads)
     raise typer.Exit(_run(options, ("search",), None, as_json))
 
 
 @app.command()
-def finals(
-    methods: Methods,
-    protocol: Protocol = "mini",
-    data: Data = "shapes:shifted",
-    settings: Settings = [],  # noqa: B006
-    store: StoreUrl = DEFAULT_STORE,
-    executor: ExecutorName = "processes",
-    workers: Workers = None,
-    threads: Threads = 1,
-    out: Out = None,
-    as_json: AsJson = False,
-) -> None:
+@with_suite_options
+def finals(options: SuiteOptions, out: Out = None, as_json: AsJson = False) -> None:
     """Run the final runs of methods whose search is done, print the table."""
-    options = SuiteOptions(methods, protocol, data, settings, store, executor, workers, threads)
     raise typer.Exit(_run(options, ("finals",), out, as_json))
 
 

@@ -1,9 +1,11 @@
 """The options of the command line, each written once: their types, flags and help."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +24,9 @@ Data = Annotated[str, typer.Option("--data", "-d", help=DATA_HELP)]
 Settings = Annotated[
     list[str], typer.Option("--set", help="field=value: a derived protocol, with its own name and fingerprint.")
 ]
+Weights = Annotated[
+    Path | None, typer.Option("--weights", help="The trunk's weight file; its hash must be the protocol's.")
+]
 StoreUrl = Annotated[str, typer.Option("--store", help="A SQLite file or a database URL.")]
 ExecutorName = Annotated[str, typer.Option("--executor", help="processes or inline.")]
 Workers = Annotated[int | None, typer.Option("--workers", "-w", help="Worker processes; default: one a core.")]
@@ -34,13 +39,33 @@ Out = Annotated[
 
 @dataclass(frozen=True)
 class SuiteOptions:
-    """What the commands `run`, `search`, `finals` and `demo` have in common."""
+    """What the commands `run`, `search`, `finals` and `demo` have in common; each field is an option of theirs."""
 
-    methods: Sequence[str]
-    protocol: str = "mini"
-    data: str = "shapes:shifted"
-    settings: Sequence[str] = ()
-    store: str = DEFAULT_STORE
-    executor: str = "processes"
-    workers: int | None = None  # None: one a core
-    threads: int = 1  # of one job; not derived from the workers, so that these never change a bit of a result
+    methods: Methods
+    protocol: Protocol = "mini"
+    data: Data = "shapes:shifted"
+    settings: Settings = field(default_factory=list)
+    store: StoreUrl = DEFAULT_STORE
+    executor: ExecutorName = "processes"
+    workers: Workers = None  # None: one a core
+    threads: Threads = 1  # of one job; not derived from the workers, so that these never change a bit of a result
+    weights: Weights = None  # the trunk's file, where it is not in its usual place
+
+
+def with_suite_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command as Typer reads it: its first parameter, `options`, becomes one parameter for each field."""
+    own = list(signature(command).parameters.values())[1:]
+    names = [item.name for item in fields(SuiteOptions)]
+    shared = list(signature(SuiteOptions).parameters.values())
+    for place, item in enumerate(shared):
+        if item.name == "settings":  # a default that its class makes anew for each; Typer wants to be told it
+            shared[place] = item.replace(default=[])
+
+    @wraps(command)
+    def flat(**given: Any) -> None:
+        command(SuiteOptions(**{name: given.pop(name) for name in names}), **given)
+
+    parameters = [item.replace(kind=Parameter.KEYWORD_ONLY) for item in (*shared, *own)]
+    flat.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    flat.__annotations__ = {item.name: item.annotation for item in parameters}
+    return flat

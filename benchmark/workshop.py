@@ -27,6 +27,7 @@ from protocols.catalogue import protocol_named
 from protocols.datasets import check_decodes, load_dataset
 from protocols.derive import derive
 from protocols.splits import make_split
+from protocols.trunks import use_weight_file
 from results.store import Store
 
 WORKER_DIED = (
@@ -58,6 +59,8 @@ def assemble(options: SuiteOptions) -> Suite:
     if options.threads < 1:
         raise BenchmarkError(f"--threads is {options.threads}; it must be at least 1.")
     workers = 1 if options.executor == "inline" else workers
+    if options.weights is not None:
+        use_weight_file(protocol.trunk, options.weights)
     if any(entry.name != "pixels" for entry in entries):
         check_network(protocol)
     index = load_dataset(options.data)

@@ -36,6 +36,7 @@ from conftest import Command, draw_images, folds_in, options
         (["run", "contrastive", "--workers", "0"], ["--workers is 0; it must be at least 1"]),
         (["run", "contrastive", "--threads", "-2"], ["--threads is -2; it must be at least 1"]),
         (["run", "contrastive", "--workers", "two"], ["'--workers'", "integer", "See mlrc run --help."]),
+        (["run", "contrastive", "--weights", "w.pth"], ["trunk conv3 with weights 'random' reads no file", "leave"]),
         (["run", "contrastive", "--executor", "proceses"], ["no executor named 'proceses'. Did you mean 'processes'?"]),
         (["run"], ["METHOD", "See mlrc run --help."]),
         (["finals", "--set", "n_runs=1"], ["METHOD", "See mlrc finals --help."]),

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from protocols.catalogue import MLRC_V1
+from protocols.catalogue import LITE_V1, MLRC_V1
 from protocols.errors import ProtocolError
-from protocols.trunks import build_trunk
+from protocols.trunks import build_trunk, use_weight_file
 from protocols.trunks.base import TrunkModule
 from protocols.trunks.batchnorm import batchnorm_digest
 from protocols.trunks.bn_inception import BNInception
@@ -260,6 +260,25 @@ def test_missing_weights_are_answered_with_both_places_and_the_address(
     monkeypatch.setenv(VARIABLE, str(cache))
     with pytest.raises(ProtocolError, match="Is a directory"):
         build_trunk(MLRC_V1.trunk, generator())
+
+
+def test_a_weight_file_given_by_path_is_read_from_there(
+    weights: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = sha256(weights.read_bytes()).hexdigest()
+    wanted = replace(RANDOM, weights=f"imagenet:{digest[:8]}")
+    monkeypatch.setenv(VARIABLE, "nowhere.pth")  # so that the test leaves the variable as it was
+    use_weight_file(wanted, weights)
+    assert build_trunk(wanted, generator()).weights_hash == digest
+
+
+def test_a_weight_file_is_refused_where_none_is_read_or_none_is_there(tmp_path: Path) -> None:
+    with pytest.raises(ProtocolError, match=r"bn-inception with weights 'random' reads no file; leave --weights out"):
+        use_weight_file(RANDOM, tmp_path / "any.pth")
+    with pytest.raises(ProtocolError, match=r"efficientnet-lite0 .* reads no file"):
+        use_weight_file(LITE_V1.trunk, tmp_path / "any.pth")
+    with pytest.raises(ProtocolError, match=rf"nowhere\.pth: no such file\. Download http://.*{FILE}"):
+        use_weight_file(MLRC_V1.trunk, tmp_path / "nowhere.pth")
 
 
 def test_another_weight_file_is_refused_with_both_hashes_and_is_not_passed_over(

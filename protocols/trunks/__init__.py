@@ -4,7 +4,9 @@ A trunk is built to the letter of its `protocols.spec.Trunk`: a value that this 
 batch norm it does not have, weights that nobody ships) is refused, never ignored.
 """
 
+import os
 from difflib import get_close_matches
+from pathlib import Path
 from pickle import UnpicklingError
 
 import torch
@@ -59,6 +61,23 @@ def build_trunk(trunk: spec.Trunk, generator: torch.Generator) -> TrunkModule:
         freeze_batchnorm(module, trunk.batchnorm)
     # channels_last is faster on a CPU; it comes after the draws, which follow the order of the memory.
     return module.to(memory_format=torch.channels_last)
+
+
+def use_weight_file(trunk: spec.Trunk, path: Path) -> None:
+    """From now on, here and in processes started from here, read the weights of this trunk from `path`.
+
+    Raises:
+        ProtocolError: if this trunk's weights come from nowhere or with a package, or there is no such file.
+    """
+    file = TRUNKS[trunk.name].published_file if trunk.name in TRUNKS and trunk.weights != "random" else None
+    if file is None:
+        raise ProtocolError(
+            f"--weights {path}: trunk {trunk.name} with weights {trunk.weights!r} reads no file; leave --weights out."
+        )
+    path = path.expanduser().absolute()
+    if not path.is_file():
+        raise ProtocolError(f"--weights {path}: no such file. Download {file.address} and give its path.")
+    os.environ[file.variable] = str(path)
 
 
 def _load(module: TrunkModule, trunk: spec.Trunk) -> str:

@@ -52,8 +52,8 @@ def published_weights(file: PublishedFile, wanted: str) -> tuple[bytes, str]:
     except OSError as error:
         place = f"{given}, which {file.variable} names" if given else f"{file.cached} ({file.variable} is not set)"
         raise ProtocolError(
-            f"the weights {wanted!r} cannot be read from {place}: {error.strerror}. Download {file.address} and set "
-            f"{file.variable} to its path, or keep it as {file.cached}."
+            f"the weights {wanted!r} cannot be read from {place}: {error.strerror}. Download {file.address} and give "
+            f"--weights PATH, set {file.variable} to it, or keep it as {file.cached}."
         ) from error
     digest = sha256(content).hexdigest()
     if not digest.startswith(digits):
