@@ -11,12 +11,14 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from protocols.datasets import scan
+from protocols.datasets import image_kinds, scan
+from protocols.datasets.files import few
 from protocols.datasets.index import ImageIndex
 from protocols.datasets.standard import STANDARD, counts, expected_counts
 from protocols.spec import Protocol
 
 Line = dict[str, Any]
+MOST_LINES = 20  # of one list on a terminal
 
 
 def protocol_line(protocol: Protocol) -> Line:
@@ -41,10 +43,12 @@ def dataset_line(index: ImageIndex) -> Line:
     for problem in scan(index):
         found[problem.kind].append({"files": list(problem.files), "reason": problem.reason})
     sizes = Counter(index.targets.tolist())
+    kinds = image_kinds(index) or {}
     return {
         "name": index.name,
         "location": index.location,
         "content_hash": index.content_hash,
+        "caution": (STANDARD[index.standard_name].caution or None) if is_standard else None,
         "n_images": index.n_images,
         "n_classes": index.n_classes,
         "n_super_classes": len(set(index.super_classes)) if index.super_classes else None,
@@ -52,10 +56,16 @@ def dataset_line(index: ImageIndex) -> Line:
         "counts": counts(index) if is_standard else None,
         "differs_from_published": expected_counts(index) if is_standard else None,
         "images_per_class": [min(sizes.values()), max(sizes.values())],
+        "image_kinds": {kind: len(files) for kind, files in kinds.items()},
         "lone_classes": list(index.lone_classes),
         "unreadable": found["unreadable"],
         "duplicates_across_sides": found["duplicate-across-sides"],
         "duplicates": found["duplicate"],
+        "unusual": [
+            {"files": files, "reason": f"{kind}, read as 8-bit RGB"}
+            for kind, files in kinds.items()
+            if not kind.endswith((" RGB", " L"))
+        ],
         "skipped": list(index.skipped),
     }
 
@@ -96,6 +106,10 @@ def _text(value: Any) -> str:
     if isinstance(value, dict) and value.keys() >= {"type", "low", "high"}:
         kinds = [*(["int"] if value["type"] == "int" else []), *(["log"] if value["log"] else [])]
         return " ".join((*kinds, f"[{value['low']:g}, {value['high']:g}]"))
+    if isinstance(value, dict) and value.keys() == {"type", "choices"}:
+        return f"{{{_text(value['choices'])}}}"
+    if isinstance(value, dict) and value.keys() == {"files", "reason"}:
+        return value["reason"] if value["files"][0] in value["reason"] else f"{few(value['files'])}: {value['reason']}"
     if isinstance(value, dict) and value.keys() == {"done", "failed", "of"}:
         failed = f", {value['failed']} failed" if value["failed"] else ""
         return f"{value['done']} of {_text(value['of'])}{failed}"
@@ -104,5 +118,6 @@ def _text(value: Any) -> str:
         return between.join(f"{name} {_text(item)}" for name, item in value.items()) or "-"
     if isinstance(value, list):
         between = ", " if all(isinstance(item, float | int) for item in value) else "\n"
-        return between.join(map(_text, value)) or "-"
+        more = [f"and {len(value) - MOST_LINES:,} more; --json has all"] if len(value) > MOST_LINES else []
+        return between.join([*map(_text, value[:MOST_LINES]), *more]) or "-"
     return str(value)

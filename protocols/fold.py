@@ -14,6 +14,7 @@ from protocols.datasets.index import ImageIndex
 from protocols.datasets.tensors import ImageTensors
 from protocols.errors import ProtocolError
 from protocols.splits import Split
+from protocols.transforms import ImageTransforms
 
 Indices = npt.NDArray[np.int64]
 
@@ -49,6 +50,16 @@ class FoldImages:
         """(B, C, H, W) float32 through the eval transform."""
         self._refuse_test(indices)
         return self._images.eval(indices)
+
+    @property
+    def transform(self) -> ImageTransforms:
+        """The transforms that every image passes through."""
+        return self._images.transform
+
+    def admit(self, indices: Indices) -> None:
+        """Let images pass whose features an earlier job computed: through the same door, refused and counted alike."""
+        self._refuse_test(indices)
+        self._images.count_opened(indices)
 
     def open_test(self) -> None:
         """Let test images pass from now on; only a final run may."""

@@ -61,37 +61,48 @@ class ImageTransforms:
         return self.train_from_resized(self.resize(image), seed)
 
     def resize(self, image: Pixels) -> Pixels:
-        """The image with its shorter side at `resize_px`; the longer side is rounded down, as torchvision does."""
-        height, width = image.shape[:2]
-        shorter, longer = min(height, width), max(height, width)
-        wanted = self.transforms.resize_px
-        if shorter == wanted:
-            return image
-        longer = wanted * longer // shorter
-        size = (wanted, longer) if width <= height else (longer, wanted)
-        return np.array(Image.fromarray(image).resize(size, Image.Resampling.BILINEAR))
+        """The image with its shorter side at `resize_px`."""
+        return resize(image, self.transforms.resize_px)
 
     def eval_from_resized(self, resized: Pixels) -> Tensor:
         """The evaluation tensor of what `resize` returned."""
-        return to_input(torch.from_numpy(self._centre(resized)), self.input)
+        return to_input(_tensor(_cut(resized, self.centre(*resized.shape[:2]))), self.input)
 
     def train_from_resized(self, resized: Pixels, seed: int) -> Tensor:
         """A training tensor of what `resize` returned, random by `seed` alone."""
+        height, width = resized.shape[:2]
+        box, flipped = self.draw(height, width, seed)
+        crop = _tensor(_cut(resized, box))
+        if self.transforms.train_crop == "random-resized":
+            crop = _resampled(crop, self.transforms.crop_px)
+        return to_input(crop.flip(1) if flipped else crop, self.input)
+
+    def draw(self, height: int, width: int, seed: int) -> tuple[Box, bool]:
+        """All that is random in a training image of a resized height x width: its crop, and whether it is flipped."""
         generator = np.random.default_rng(seed)
         if self.transforms.train_crop == "centre":
-            crop = torch.from_numpy(self._centre(resized))
+            box = self.centre(height, width)
         else:
-            height, width = resized.shape[:2]
             box = random_box(height, width, self.transforms, generator)
-            crop = _resampled(torch.from_numpy(resized), box, self.transforms.crop_px)
-        if generator.random() < self.transforms.flip_probability:
-            crop = crop.flip(1)
-        return to_input(crop, self.input)
+        return box, bool(generator.random() < self.transforms.flip_probability)
 
-    def _centre(self, resized: Pixels) -> Pixels:
+    def centre(self, height: int, width: int) -> Box:
+        """The crop in the middle, as torchvision places it."""
         side = self.transforms.crop_px
-        top, left = (round((length - side) / 2) for length in resized.shape[:2])  # a half goes to the even neighbour
-        return resized[top : top + side, left : left + side]
+        return Box(
+            round((height - side) / 2), round((width - side) / 2), side, side
+        )  # a half goes to the even neighbour
+
+
+def resize(image: Pixels, resize_px: int) -> Pixels:
+    """The image with its shorter side at `resize_px`; the longer side is rounded down, as torchvision does."""
+    height, width = image.shape[:2]
+    shorter, longer = min(height, width), max(height, width)
+    if shorter == resize_px:
+        return image
+    longer = resize_px * longer // shorter
+    size = (resize_px, longer) if width <= height else (longer, resize_px)
+    return np.array(Image.fromarray(image).resize(size, Image.Resampling.BILINEAR))
 
 
 def random_box(height: int, width: int, transforms: Transforms, generator: np.random.Generator) -> Box:
@@ -114,22 +125,23 @@ def random_box(height: int, width: int, transforms: Transforms, generator: np.ra
 
 
 def to_input(crop: Tensor, wanted: Input) -> Tensor:
-    """A uint8 crop (H, W, 3) RGB in the trunk's channel order and range, (C, H, W) float32.
+    """A uint8 crop (H, W, 3) RGB in the trunk's channel order and range, (C, H, W) float32; or a batch of crops.
 
     With `per_image` the image, all its channels together, gets mean 0 and variance 1; a constant image becomes zeros.
+    Only single images can be standardised so.
     """
-    planes = crop.permute(2, 0, 1)
-    if wanted.channels == "BGR":
-        planes = planes.flip(0)
-    elif wanted.channels == "gray":
-        red, green, blue = planes.to(torch.int32)
-        luma = _LUMA[0] * red + _LUMA[1] * green + _LUMA[2] * blue
-        planes = (luma + (1 << 15) >> 16).to(torch.uint8)[None]
+    red, green, blue = crop.unbind(-1)
+    if wanted.channels == "gray":
+        luma = _LUMA[0] * red.to(torch.int32) + _LUMA[1] * green.to(torch.int32) + _LUMA[2] * blue.to(torch.int32)
+        planes = [(luma + (1 << 15) >> 16).to(torch.uint8)]
+    else:
+        planes = [blue, green, red] if wanted.channels == "BGR" else [red, green, blue]
     if wanted.per_image:
-        return _standardised(planes)
-    values = planes.to(torch.float32) * wanted.scale / 255  # in this order it is exact for both 255 and 1
-    mean, deviation = (torch.tensor(numbers)[:, None, None] for numbers in (wanted.mean, wanted.std))
-    return ((values - mean) / deviation).contiguous()
+        return _standardised(torch.stack(planes))
+    # In this order it is exact for both 255 and 1; numbers, not tensors, so that nothing is copied to a device.
+    scaled = [plane.to(torch.float32).mul_(wanted.scale).div_(255) for plane in planes]
+    centred = [plane.sub_(mean).div_(std) for plane, mean, std in zip(scaled, wanted.mean, wanted.std, strict=True)]
+    return torch.stack(centred, dim=-3)
 
 
 def _standardised(planes: Tensor) -> Tensor:
@@ -142,9 +154,18 @@ def _standardised(planes: Tensor) -> Tensor:
     return ((wide * count - total).to(torch.float64) / math.sqrt(spread)).to(torch.float32).contiguous()
 
 
-def _resampled(image: Tensor, box: Box, side: int) -> Tensor:
-    """The box of an (H, W, 3) uint8 image as (side, side, 3) uint8."""
-    crop: Tensor = vision.resized_crop(
-        image.permute(2, 0, 1), *box, size=[side, side], interpolation=InterpolationMode.BILINEAR, antialias=True
+def _cut(image: Pixels, box: Box) -> Pixels:
+    return image[box.top : box.top + box.height, box.left : box.left + box.width]
+
+
+def _resampled(crop: Tensor, side: int) -> Tensor:
+    """A (H, W, 3) uint8 crop as (side, side, 3) uint8."""
+    resampled: Tensor = vision.resize(
+        crop.permute(2, 0, 1), [side, side], interpolation=InterpolationMode.BILINEAR, antialias=True
     )
-    return crop.permute(1, 2, 0)
+    return resampled.permute(1, 2, 0)
+
+
+def _tensor(crop: Pixels) -> Tensor:
+    """A copy of a crop: the image may be read-only memory, which torch does not know."""
+    return torch.from_numpy(crop.copy())

@@ -1,5 +1,6 @@
 """Small trees of the papers' data sets in their true layouts; a picture is known again by the seed of its pixels."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -148,4 +149,17 @@ def inaturalist_tree(
             "categories": genera[::-1],
         }
         write_text(root / name, json.dumps(annotated))
+    return root
+
+
+def mnist_tree(root: Path, packed: bool = True, n_train: int = 30, n_test: int = 20) -> Path:
+    """Digits in turn, of random pixels: image k of a part is of class k mod 10."""
+    root.mkdir(parents=True, exist_ok=True)
+    for seed, (part, n_images) in enumerate((("train", n_train), ("t10k", n_test))):
+        pixels = np.random.default_rng(seed).integers(0, 256, (n_images, 28, 28), dtype=np.uint8)
+        labels = (np.arange(n_images) % 10).astype(np.uint8)
+        for name, magic, values in (("images-idx3", 0x803, pixels), ("labels-idx1", 0x801, labels)):
+            data = np.array([magic, *values.shape], ">u4").tobytes() + values.tobytes()
+            path = root / f"{part}-{name}-ubyte{'.gz' if packed else ''}"
+            path.write_bytes(gzip.compress(data) if packed else data)
     return root

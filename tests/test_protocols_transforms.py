@@ -1,7 +1,10 @@
 """Transforms against torchvision on Pillow images, and image tensors that no cache, order or batch can change."""
 
 import random
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
 
@@ -9,11 +12,15 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torchvision.transforms import v2
+from scipy.stats import ks_2samp
+from torch.utils.data import DataLoader
+from torchvision.transforms import RandomResizedCrop, v2
 from torchvision.transforms.v2 import functional as vision
 
 from protocols.catalogue import BN_INCEPTION_INPUT, CONV3_INPUT, EFFICIENTNET_LITE_INPUT, LITE_V1, MINI_V1, MLRC_V1
 from protocols.datasets import load_dataset, tensors
+from protocols.datasets.cache import PixelCache
+from protocols.datasets.prepare import prepare
 from protocols.datasets.tensors import ImageTensors
 from protocols.errors import DataError
 from protocols.spec import Input
@@ -57,6 +64,27 @@ def test_a_training_crop_is_within_one_gray_level_of_torchvision_given_the_same_
     assert abs((crop - reference).mean()) < 0.01  # roundings, no drift
 
 
+def _smooth_photo(height: int, width: int, seed: int) -> np.ndarray:
+    """Large soft shapes, finer ones on them, and the grain of a sensor."""
+    generator, total = np.random.default_rng(seed), np.zeros((height, width, 3))
+    for side, share in ((3, 0.6), (12, 0.3), (48, 0.1)):
+        coarse = Image.fromarray(generator.integers(0, 256, (side, side, 3), dtype=np.uint8))
+        total += share * np.asarray(coarse.resize((width, height), Image.Resampling.BICUBIC), float)
+    return (total + generator.normal(0, 2, total.shape)).clip(0, 255).astype(np.uint8)
+
+
+def test_on_natural_images_a_training_crop_is_a_tenth_of_a_level_from_pillow_on_average() -> None:
+    settings = replace(MLRC_V1.transforms, flip_probability=0.0)
+    crops, apart = ImageTransforms(settings, LEVELS), []
+    for seed in range(16):
+        image = crops.resize(_smooth_photo(375, 500, seed))
+        box = random_box(*image.shape[:2], settings, np.random.default_rng(seed))
+        reference = vision.pil_to_tensor(vision.resized_crop(Image.fromarray(image), *box, size=[227, 227]))
+        apart.append((crops.train_from_resized(image, seed) - reference).abs())
+    assert torch.stack(apart).max() <= 1
+    assert torch.stack(apart).mean() < 0.1
+
+
 def test_boxes_are_distributed_as_torchvision_draws_them() -> None:
     generator, image = np.random.default_rng(0), torch.empty(3, 256, 341)
     ours = np.array([random_box(256, 341, MLRC_V1.transforms, generator) for _ in range(4000)])
@@ -70,6 +98,29 @@ def test_boxes_are_distributed_as_torchvision_draws_them() -> None:
     assert (ours[:, :2] >= 0).all()
     assert (ours[:, 0] + ours[:, 2] <= 256).all()
     assert (ours[:, 1] + ours[:, 3] <= 341).all()
+
+
+@pytest.mark.parametrize("size", [(256, 341), (256, 256), (420, 256), (256, 900)])
+def test_boxes_have_torchvisions_distributions_of_area_aspect_place_and_fallback(size: tuple[int, int]) -> None:
+    (height, width), n, generator = size, 3000, np.random.default_rng(1)
+    ours = np.array([random_box(*size, MLRC_V1.transforms, generator) for _ in range(n)])
+    torch.manual_seed(1)
+    image = torch.empty(3, *size)
+    theirs = np.array([RandomResizedCrop.get_params(image, [0.16, 1.0], [3 / 4, 4 / 3]) for _ in range(n)])
+
+    def told(boxes: np.ndarray) -> dict[str, np.ndarray]:
+        top, left, tall, wide = boxes.T
+        return {
+            "area": tall * wide / (height * width),
+            "aspect": wide / tall,
+            "down": top / np.maximum(height - tall, 1),
+            "across": left / np.maximum(width - wide, 1),
+        }
+
+    for name, found in told(ours).items():
+        assert ks_2samp(found, told(theirs)[name]).pvalue > 0.01, name
+    fell_back = [(boxes[:, 2] == height).mean() for boxes in (ours, theirs)]  # hardly ever drawn otherwise
+    assert abs(fell_back[0] - fell_back[1]) < 4 * np.sqrt((fell_back[1] + 1 / n) / n)
 
 
 @pytest.mark.parametrize("size", [(256, 5000), (5000, 256)])
@@ -133,7 +184,7 @@ def test_a_flip_mirrors_the_crop_with_its_probability() -> None:
 def _sources(tmp_path: Path) -> str:
     for number in range(8):
         path = tmp_path / f"class {number % 2}" / f"{number}.png"
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(_photo(60 + number, 80, number)).save(path)
     return str(tmp_path)
 
@@ -159,13 +210,58 @@ def test_augmentation_does_not_depend_on_order_batch_or_global_state(tmp_path: P
     assert len(set(first.values())) == 16  # no crop twice: not across images, not across epochs
 
 
+class _Epochs(torch.utils.data.Dataset):
+    """Two epochs of training tensors, as hashes, by the workers of a loader."""
+
+    def __init__(self, images: ImageTensors) -> None:
+        self.images = images
+
+    def __len__(self) -> int:
+        return 16
+
+    def __getitem__(self, place: int) -> str:
+        return sha256(self.images.train([place % 8], [1000 + place]).numpy().tobytes()).hexdigest()
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create 4 worker processes")
+@pytest.mark.skipif(sys.platform == "win32", reason="workers by fork, which take no time to start")
+def test_augmentation_does_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
+    index = load_dataset(_sources(tmp_path / "images"))
+    prepare(index, 256, tmp_path / "x.pixels")
+    shared = PixelCache(tmp_path / "x.pixels", index, 256)
+
+    def drawn(workers: int, cache: PixelCache | None) -> Iterator[str]:
+        images = ImageTensors(index, LITE_V1.transforms, LITE_V1.trunk.input, cache)
+        context = "fork" if workers else None
+        loader = DataLoader(_Epochs(images), batch_size=3, num_workers=workers, multiprocessing_context=context)
+        return (text for batch in loader for text in batch)
+
+    first = list(drawn(0, None))
+    assert len(set(first)) == 16
+    for workers, cache in ((0, shared), (2, None), (2, shared), (4, shared)):
+        assert list(drawn(workers, cache)) == first
+
+
+@pytest.fixture
+def always_warned() -> Iterator[None]:
+    """Torch tells a thing as often as it happens, not once a process."""
+    torch.set_warn_always(True)
+    yield
+    torch.set_warn_always(False)
+
+
+@pytest.mark.usefixtures("always_warned")
+@pytest.mark.filterwarnings("error")  # torch warns of memory that it must not write
+@pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("protocol", [MINI_V1, LITE_V1], ids=lambda protocol: protocol.name)
 @pytest.mark.parametrize("limit_bytes", [0, 200_000, 2**30])
-def test_caches_change_no_value(tmp_path: Path, monkeypatch, protocol, limit_bytes: int) -> None:
-    index = load_dataset(_sources(tmp_path))
+def test_caches_change_no_value(tmp_path: Path, monkeypatch, protocol, limit_bytes: int, cached: bool) -> None:
+    index = load_dataset(_sources(tmp_path / "images"))
     direct = ImageTransforms(protocol.transforms, protocol.trunk.input)
     monkeypatch.setattr(tensors, "LIMIT_BYTES", limit_bytes)
-    images = ImageTensors(index, protocol.transforms, protocol.trunk.input)
+    resize_px, path = protocol.transforms.resize_px, tmp_path / "x.pixels"
+    cache = PixelCache(path, index, resize_px) if cached and prepare(index, resize_px, path) else None
+    images = ImageTensors(index, protocol.transforms, protocol.trunk.input, cache)
     asked = [5, 0, 5, 7]
     for _ in range(2):
         evaluated, trained = images.eval(asked), images.train(np.array(asked), [1, 2, 3, 4])

@@ -7,7 +7,7 @@ the folder that it lies in, as in `cub200:PATH`; or the path of a folder of imag
 
 import os
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -16,17 +16,19 @@ from typing import Literal
 
 from protocols.datasets.cars196 import cars196_index
 from protocols.datasets.cub200 import cub200_index
-from protocols.datasets.files import readable, refuse_unless_folder
+from protocols.datasets.files import FileReader, readable, refuse_unless_folder
 from protocols.datasets.folder import LAYOUTS, folder_index
+from protocols.datasets.images import image_kind
 from protocols.datasets.inaturalist import inaturalist_index
 from protocols.datasets.index import ImageIndex
 from protocols.datasets.inshop import inshop_index
+from protocols.datasets.mnist import mnist_index
 from protocols.datasets.shapes import DIFFICULTIES, shapes_index
 from protocols.datasets.sop import sop_index
 from protocols.datasets.standard import STANDARD
 from protocols.errors import DataError, did_you_mean
 
-__all__ = ["ImageIndex", "Problem", "check_decodes", "load_dataset", "scan"]
+__all__ = ["ImageIndex", "Problem", "check_decodes", "image_kinds", "load_dataset", "scan"]
 
 _GENERATED = tuple(f"shapes:{difficulty}" for difficulty in DIFFICULTIES)
 _READERS: dict[str, Callable[[Path], ImageIndex]] = {  # by the keys of STANDARD
@@ -35,6 +37,7 @@ _READERS: dict[str, Callable[[Path], ImageIndex]] = {  # by the keys of STANDARD
     "sop": sop_index,
     "inshop": inshop_index,
     "inaturalist2019": inaturalist_index,
+    "mnist": mnist_index,
 }
 
 
@@ -102,9 +105,33 @@ def scan(index: ImageIndex) -> list[Problem]:
 
     Returns:
         Images that do not decode first, then groups of files with the same bytes, in canonical order. A group with
-        files in official train and test classes is of the kind "duplicate-across-sides".
+        files in train and test classes is of the kind "duplicate-across-sides"; without an official test side the
+        second half of the classes is it, as in the protocols.
     """
     return _unreadable(index) + _duplicates(index)
+
+
+def image_kinds(index: ImageIndex) -> dict[str, list[str]] | None:
+    """The files of each kind of image, named as by `images.image_kind`, commonest first; None if there are no files.
+
+    Those that are no images are left out: `scan` has them.
+    """
+    reader = index.reader
+    if not isinstance(reader, FileReader):
+        return None
+
+    def of(file: str) -> str | None:
+        try:
+            return image_kind(reader.root / file)
+        except DataError:
+            return None
+
+    files_by_kind: dict[str, list[str]] = defaultdict(list)
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for file, found in zip(reader.files, pool.map(of, reader.files), strict=True):
+            if found is not None:
+                files_by_kind[found].append(file)
+    return dict(sorted(files_by_kind.items(), key=lambda item: -len(item[1])))
 
 
 def check_decodes(index: ImageIndex) -> None:
@@ -113,7 +140,12 @@ def check_decodes(index: ImageIndex) -> None:
     Raises:
         DataError: if any fails; it counts them and names the first few.
     """
-    if problems := _unreadable(index):
+    refuse_undecodable(index, _unreadable(index))
+
+
+def refuse_undecodable(index: ImageIndex, problems: Sequence[Problem]) -> None:
+    """A DataError that counts the images that do not decode and names the first few, if there are any."""
+    if problems:
         names = ", ".join(problem.files[0] for problem in problems[:3])
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
         raise DataError(
@@ -122,17 +154,21 @@ def check_decodes(index: ImageIndex) -> None:
         )
 
 
+def decoding_problem(index: ImageIndex, image: int, error: DataError) -> Problem:
+    """What `read` refused."""
+    return Problem("unreadable", (index.files[image],), str(error))
+
+
 def _unreadable(index: ImageIndex) -> list[Problem]:
-    def reason(image: int) -> str | None:
+    def problem(image: int) -> Problem | None:
         try:
             index.read(image)
         except DataError as error:
-            return str(error)
+            return decoding_problem(index, image, error)
         return None
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        reasons = pool.map(reason, range(index.n_images))
-        return [Problem("unreadable", (index.files[image],), why) for image, why in enumerate(reasons) if why]
+        return [found for found in pool.map(problem, range(index.n_images)) if found]
 
 
 def _duplicates(index: ImageIndex) -> list[Problem]:
@@ -145,8 +181,10 @@ def _duplicates(index: ImageIndex) -> list[Problem]:
 def _duplicate(index: ImageIndex, images: list[int]) -> Problem:
     labels = sorted({index.classes[index.targets[image]] for image in images})
     where = f"in class {labels[0]}" if len(labels) == 1 else f"in classes {', '.join(labels)}"
-    on_test = {label in (index.test_classes or ()) for label in labels}
+    official = index.test_classes
+    test_classes = set(index.classes[index.n_classes // 2 :]) if official is None else official
     files = tuple(index.files[image] for image in images)
-    if len(on_test) > 1:
-        return Problem("duplicate-across-sides", files, f"same bytes on the train and the test side, {where}")
+    if len({label in test_classes for label in labels}) > 1:
+        sides = "on the train and the test side" if official else "in both halves of the classes, train and test"
+        return Problem("duplicate-across-sides", files, f"same bytes {sides}, {where}")
     return Problem("duplicate", files, f"same bytes, {where}")

@@ -53,7 +53,10 @@ def class_folders(root: Path, label_of: Callable[[str], str | None]) -> tuple[li
 def _images_in(root: Path, labels: dict[Path, str]) -> tuple[list[Listed], list[str]]:
     listed, skipped = [], []
     for folder, label in labels.items():
-        for entry in sorted(folder.iterdir()):
+        entries = sorted(folder.iterdir())
+        if not any(entry.suffix.lower() in ENDINGS for entry in entries):
+            skipped.append(f"{folder.relative_to(root).as_posix()}: folder without images")
+        for entry in entries:
             file = entry.relative_to(root).as_posix()
             if entry.name.startswith(".") or entry.suffix.lower() not in ENDINGS:
                 skipped.append(f"{file}: {'hidden' if entry.name.startswith('.') else 'not an image ending'}")

@@ -53,7 +53,30 @@ def decode(source: Path | bytes) -> NDArray[np.uint8]:
     except DataError as error:
         raise DataError(f"{_name(source)}: {error}") from None
     except Exception as error:  # Pillow's decoders raise nearly any type on a damaged file
-        raise DataError(f"{_name(source)}: {_reason(error)}; replace or remove the file.") from error
+        raise DataError(f"{_name(source)}: {_reason(error, source)}; replace or remove the file.") from error
+
+
+def image_kind(path: Path) -> str:
+    """What an image file is before the policy turns it into RGB: "JPEG CMYK", "PNG I;16", "GIF P, 3 frames".
+
+    The letters are Pillow's names of pixel types: L gray, P palette, A alpha, 16 bits where it says so, else 8.
+
+    Raises:
+        DataError: if the file is missing or no image; the path is named. Its pixels are not decoded.
+    """
+    try:
+        with Image.open(path) as image:
+            n_frames = getattr(image, "n_frames", 1)
+            wide = " of 16 bits" if image.format == "PNG" and _stores_16_bit_colour(image) else ""
+            return f"{image.format} {image.mode}{wide}" + (f", {n_frames} frames" if n_frames > 1 else "")
+    except Exception as error:  # as above
+        raise DataError(f"{path}: {_reason(error, path)}; replace or remove the file.") from error
+
+
+def is_web_page(head: bytes) -> bool:
+    """Whether the first bytes of a file are those of an HTML page, which no image and no archive is."""
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    return text.startswith(b"<") and b"<html" in text[:4096]
 
 
 def _as_stored(image: Image.Image) -> Image.Image:
@@ -84,13 +107,26 @@ def _gray_from_16_bit(values: NDArray[np.integer]) -> NDArray[np.uint8]:
     return np.repeat(gray[:, :, None], 3, axis=2)
 
 
-def _reason(error: Exception) -> str:
+def _stores_16_bit_colour(image: Image.Image) -> bool:
+    """Of which Pillow's mode keeps silent."""
+    return any("16" in str(tile[3]) for tile in getattr(image, "tile", ())) and "16" not in image.mode
+
+
+def _reason(error: Exception, source: Path | bytes) -> str:
     if isinstance(error, UnidentifiedImageError):
-        return "not an image that can be read"
+        head = _head(source)
+        return "empty" if not head else "a web page" if is_web_page(head) else "not an image that can be read"
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read ({error.strerror})"
     text = " ".join(str(error).split()) or type(error).__name__
     return f"cannot be decoded ({text})"
+
+
+def _head(source: Path | bytes) -> bytes:
+    if isinstance(source, bytes):
+        return source
+    with source.open("rb") as file:
+        return file.read(4096)
 
 
 def _name(source: Path | bytes) -> str:

@@ -28,6 +28,7 @@ class Published:
     title: str
     layouts: str
     counts: dict[str, int]
+    caution: str = ""  # what is known against it, which a reader of its numbers should know
 
 
 def _counts(train: tuple[int, int], test: tuple[int, int], **more: int) -> dict[str, int]:
@@ -48,6 +49,7 @@ STANDARD = {
         "CUB-200-2011",
         "images.txt and image_class_labels.txt beside images/, or class folders such as 001.Black_footed_Albatross",
         _counts((100, 5_864), (100, 5_924)),
+        "its authors warn that some of its images are in ImageNet too: a pretrained trunk may have seen test images",
     ),
     "cars196": Published(
         "Cars196",
@@ -77,6 +79,12 @@ STANDARD = {
             "train_super_classes": 48,
             "test_super_classes": 24,
         },
+    ),
+    "mnist": Published(
+        "MNIST",
+        "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, with .gz "
+        "or not, as in the MNIST/raw of torchvision",
+        _counts((5, 35_735), (5, 34_265)),
     ),
 }
 

@@ -1,8 +1,9 @@
-"""Image tensors by index: evaluation and training tensors of a data set, decoded once where memory allows.
+"""Image tensors by index: evaluation and training tensors of a data set, decoded once where memory or a cache allows.
 
 If the evaluation tensors of the whole data set fit `LIMIT_BYTES`, each is kept after its first use, and where training
-sees what evaluation sees, a batch is one gather. Elsewhere resized uint8 images are kept until they fill `LIMIT_BYTES`,
-and the rest is decoded each time. Neither changes a value. An image counts as opened once its tensor was handed out.
+sees what evaluation sees, a batch is one gather. Elsewhere crops are cut out of the cache on disk, if there is one; or
+else resized uint8 images are kept until they fill `LIMIT_BYTES`, and the rest is decoded each time. Nothing of this
+changes a value. An image counts as opened once its tensor was handed out.
 """
 
 from collections.abc import Sequence
@@ -15,13 +16,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from protocols.datasets.cache import PixelCache
+from protocols.datasets.device import DeviceImages
 from protocols.datasets.index import ImageIndex
 from protocols.spec import Input, Transforms
 from protocols.transforms import ImageTransforms, Pixels
 
-LIMIT_BYTES = 512 * 2**20  # of each of the two caches
+LIMIT_BYTES = 512 * 2**20  # of each of the two kinds that are kept in memory
 
 Indices = NDArray[np.int64] | Sequence[int]
+
+
+def fits_memory(index: ImageIndex, resize_px: int) -> bool:
+    """Whether the resized images of a data set, if they were square, fit `LIMIT_BYTES`."""
+    return 3 * resize_px**2 * index.n_images <= LIMIT_BYTES
 
 
 @dataclass
@@ -38,17 +46,29 @@ class _Resized:
 
 
 class ImageTensors:
-    """Tensors of the images of one data set under one protocol's transforms, on the CPU."""
+    """Tensors of the images of one data set under one protocol's transforms."""
 
-    def __init__(self, index: ImageIndex, transforms: Transforms, input: Input) -> None:
-        """Nothing is decoded before it is asked for."""
-        self._index = index
+    def __init__(
+        self,
+        index: ImageIndex,
+        transforms: Transforms,
+        input: Input,
+        cache: PixelCache | None = None,
+        device: str = "cpu",
+    ) -> None:
+        """Nothing is decoded before it is asked for, and with the `cache` of these images nothing at all.
+
+        On a CUDA `device` crops are made there, from images that stay there once they are sent.
+        """
+        self._index, self._cache = index, cache
         self.transform = ImageTransforms(transforms, input)
         self._shape = (self.transform.n_channels, transforms.crop_px, transforms.crop_px)
         fits = 4 * index.n_images * int(np.prod(self._shape)) <= LIMIT_BYTES
         self._kept = torch.empty(index.n_images, *self._shape) if fits else None  # evaluation tensors
         self._is_kept = np.zeros(index.n_images, bool)
         self._resized = _Resized(LIMIT_BYTES)
+        on_device = torch.device(device).type == "cuda" and not input.per_image
+        self._on_device = DeviceImages(self.transform, torch.device(device), self._resize) if on_device else None
         self._opened = np.zeros(index.n_images, bool)
 
     def eval(self, indices: Indices) -> Tensor:
@@ -58,13 +78,15 @@ class ImageTensors:
             DataError: if an image does not decode; its path is named.
         """
         wanted = np.asarray(indices, np.int64)
-        if self._kept is None:
+        if self._on_device is not None:
+            batch = self._on_device.eval(wanted.tolist())
+        elif self._kept is None:
             batch = torch.empty(len(wanted), *self._shape)
             for place, image in enumerate(wanted.tolist()):
                 batch[place] = self.transform.eval_from_resized(self._resize(image))
         else:
             for image in wanted[~self._is_kept[wanted]].tolist():
-                self._kept[image] = self.transform.eval_tensor(self._index.read(image))
+                self._kept[image] = self.transform.eval_from_resized(self._read(image))
                 self._is_kept[image] = True
             batch = self._kept.index_select(0, torch.from_numpy(wanted))
         self._opened[wanted] = True
@@ -82,15 +104,22 @@ class ImageTensors:
         if self.transform.training_is_evaluation:
             return self.eval(indices)
         wanted = np.asarray(indices, np.int64)
-        batch = torch.empty(len(wanted), *self._shape)
-        for place, (image, seed) in enumerate(zip(wanted.tolist(), seeds, strict=True)):
-            batch[place] = self.transform.train_from_resized(self._resize(image), seed)
+        if self._on_device is not None:
+            batch = self._on_device.train(wanted.tolist(), seeds)
+        else:
+            batch = torch.empty(len(wanted), *self._shape)
+            for place, (image, seed) in enumerate(zip(wanted.tolist(), seeds, strict=True)):
+                batch[place] = self.transform.train_from_resized(self._resize(image), seed)
         self._opened[wanted] = True
         return batch
 
     def opened(self, indices: Indices) -> int:
         """How many distinct images among these were handed out through this object."""
         return int(self._opened[np.unique(np.asarray(indices, np.int64))].sum())
+
+    def count_opened(self, indices: Indices) -> None:
+        """Count images as opened of which something else than the tensor is used."""
+        self._opened[np.asarray(indices, np.int64)] = True
 
     def fresh(self) -> Self:
         """The same images and caches with an empty record of what was opened: one for each job of a process."""
@@ -102,6 +131,10 @@ class ImageTensors:
         kept = self._resized.images.get(image)
         if kept is not None:
             return kept
-        resized = self.transform.resize(self._index.read(image))
-        self._resized.keep(image, resized)
+        resized = self._read(image)
+        if self._cache is None:
+            self._resized.keep(image, resized)
         return resized
+
+    def _read(self, image: int) -> Pixels:
+        return self.transform.resize(self._index.read(image)) if self._cache is None else self._cache.image(image)

@@ -44,7 +44,7 @@ def published_weights(file: PublishedFile, wanted: str) -> tuple[bytes, str]:
     Raises:
         ProtocolError: if `wanted` has another form, there is no such file, or it has another hash.
     """
-    digits = _hash_digits(wanted)
+    digits = hash_digits(wanted)
     given = os.environ.get(file.variable)
     path = Path(given).expanduser() if given else file.cached
     try:
@@ -52,8 +52,8 @@ def published_weights(file: PublishedFile, wanted: str) -> tuple[bytes, str]:
     except OSError as error:
         place = f"{given}, which {file.variable} names" if given else f"{file.cached} ({file.variable} is not set)"
         raise ProtocolError(
-            f"the weights {wanted!r} cannot be read from {place}: {error.strerror}. Download {file.address} and give "
-            f"--weights PATH, set {file.variable} to it, or keep it as {file.cached}."
+            f"the weights {wanted!r} cannot be read from {place}: {error.strerror}. `mlrc weights PROTOCOL` "
+            f"fetches {file.address}; or give --weights PATH, set {file.variable} to it, or keep it as {file.cached}."
         ) from error
     digest = sha256(content).hexdigest()
     if not digest.startswith(digits):
@@ -74,7 +74,7 @@ def weight_file(package: str, wanted: str) -> tuple[bytes, str]:
     Raises:
         ProtocolError: if `wanted` has another form, the package is missing, or none of its files has this hash.
     """
-    digits = _hash_digits(wanted)
+    digits = hash_digits(wanted)
     found = find_spec(package)
     if found is None or not found.submodule_search_locations:
         raise ProtocolError(
@@ -95,7 +95,8 @@ def weight_file(package: str, wanted: str) -> tuple[bytes, str]:
     )
 
 
-def _hash_digits(wanted: str) -> str:
+def hash_digits(wanted: str) -> str:
+    """The hex digits in "imagenet:52deb473"; ProtocolError for another form."""
     digits = PRETRAINED.fullmatch(wanted)
     if digits is None:
         raise ProtocolError(
