@@ -27,7 +27,7 @@ LEVELS_OF_PURE_COLOURS: dict[str, dict[str, tuple[int, ...]]] = {
 }
 PURE_COLOURS = LEVELS_OF_PURE_COLOURS["RGB"]
 
-EvalTransform = Callable[[NDArray[np.uint8]], Tensor]
+Transform = Callable[[NDArray[np.uint8]], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +61,22 @@ class Audit:
         self._n_batches = 0
         self._n_images_seen = 0
 
-    def trunk_input(self, eval_transform: EvalTransform) -> None:
-        """Put probe images through the transform: do they arrive in the trunk's declared order, range and shape?
+    def trunk_input(self, eval_transform: Transform, train_transform: Transform | None = None) -> None:
+        """Put probe images through the transforms: do they arrive in the trunk's declared order, range and shape?
 
         Args:
             eval_transform: (H, W, 3) uint8 RGB -> (C, crop, crop) float32, the one the evaluation uses.
+            train_transform: the same with the training's random crop, of which an image of one colour shows nothing. An
+                image that is standardised by itself would, so such an input is checked in the evaluation only.
         """
-        check = self._standardised_input if self._protocol.trunk.input.per_image else self._coloured_input
-        self._record("trunk input", *check(eval_transform))
+        if self._protocol.trunk.input.per_image:
+            self._record("trunk input", *self._standardised_input(eval_transform))
+            return
+        passed, detail = self._coloured_input(eval_transform)
+        if passed and train_transform is not None:
+            passed, found = self._coloured_input(train_transform)
+            detail = detail if passed else f"in training, {found}"
+        self._record("trunk input", passed, detail)
 
     def classes_disjoint(
         self,
@@ -162,7 +170,7 @@ class Audit:
     def _batchnorm(self, model: nn.Module) -> str:
         return batchnorm_digest(model, include_affine=self._protocol.trunk.batchnorm == "frozen")
 
-    def _coloured_input(self, eval_transform: EvalTransform) -> tuple[bool, str]:
+    def _coloured_input(self, transform: Transform) -> tuple[bool, str]:
         """Pure red, green and blue images against their values computed from the trunk's `Input`."""
         wanted, transforms = self._protocol.trunk.input, self._protocol.transforms
         mean, std = np.array(wanted.mean), np.array(wanted.std)
@@ -171,7 +179,7 @@ class Audit:
         for colour, levels in LEVELS_OF_PURE_COLOURS[wanted.channels].items():
             probe = np.full((side, side, 3), PURE_COLOURS[colour], dtype=np.uint8)
             values = (np.array(levels) * wanted.scale / 255 - mean) / std
-            found = eval_transform(probe)
+            found = transform(probe)
             shape = (len(levels), transforms.crop_px, transforms.crop_px)
             if found.dtype != torch.float32 or tuple(found.shape) != shape:
                 return False, f"{tuple(found.shape)} {found.dtype} where {shape} torch.float32 was wanted"
@@ -180,13 +188,13 @@ class Audit:
             arrived[colour] = _numbers(values)
         return True, f"red arrives as {arrived['red']} in {wanted.channels}, green as {arrived['green']}"
 
-    def _standardised_input(self, eval_transform: EvalTransform) -> tuple[bool, str]:
+    def _standardised_input(self, transform: Transform) -> tuple[bool, str]:
         """An image of a black left and a white right half: zero mean, unit variance, black below white."""
         transforms = self._protocol.transforms
         side = transforms.resize_px
         probe = np.zeros((side, side, 3), dtype=np.uint8)
         probe[:, side // 2 :] = 255
-        found = eval_transform(probe)
+        found = transform(probe)
         shape = (len(self._protocol.trunk.input.mean), transforms.crop_px, transforms.crop_px)
         if found.dtype != torch.float32 or tuple(found.shape) != shape:
             return False, f"{tuple(found.shape)} {found.dtype} where {shape} torch.float32 was wanted"

@@ -8,11 +8,10 @@ import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 from protocols.catalogue import CATALOGUE
-from protocols.errors import ProtocolError
+from protocols.errors import ProtocolError, nearest
 from protocols.spec import Protocol
 
 _FIXED = ("name", "version", "purpose", "source", "derived")
@@ -25,15 +24,22 @@ def derive(protocol: Protocol, settings: Iterable[str]) -> Protocol:
     JSON; a bare word is text. Setting every field to the value it has returns the protocol itself.
 
     Raises:
-        ProtocolError: for a setting without `=`, an unknown or ambiguous field, or a value of the wrong type.
+        ProtocolError: for a setting without `=`, an unknown or ambiguous field, a value of the wrong type, or values
+            that no protocol can have together.
     """
-    derived = protocol
+    owner: Any
+    changes: dict[str, Any] = {}
     for setting in settings:
         field, sign, text = setting.partition("=")
         if not sign:
             raise ProtocolError(f"--set {setting!r}: expected field=value, for example schedule.max_steps=200.")
         path = _resolve(protocol, field.strip())
-        derived = _with(derived, path.split("."), text.strip(), path)
+        *parents, name = path.split(".")
+        owner, place = protocol, changes
+        for parent in parents:
+            owner, place = getattr(owner, parent), place.setdefault(parent, {})
+        place[name] = _parse(text.strip(), typing.get_type_hints(type(owner))[name], path)
+    derived = _replaced(protocol, changes)  # all at once: values that need each other may come in any order
     return protocol if derived == protocol else replace(derived, derived=True)
 
 
@@ -56,17 +62,19 @@ def _resolve(protocol: Protocol, field: str) -> str:
     if matches:
         raise ProtocolError(f"--set {field}: several fields end so: {', '.join(matches)}. Give the whole path.")
     leaves = {path.rpartition(".")[2]: path for path in known}
-    near = get_close_matches(field, [*known, *leaves], n=1)
-    hint = f" Did you mean {leaves.get(near[0], near[0])!r}?" if near else f" Known: {', '.join(known)}."
+    near = nearest(field, [*known, *leaves])
+    hint = f" Did you mean {leaves.get(near, near)!r}?" if near else f" mlrc protocols {protocol.name} lists them."
     raise ProtocolError(f"--set {field}: {protocol.title} has no such field.{hint}")
 
 
-def _with(value: Any, path: list[str], text: str, full: str) -> Any:
-    head, *rest = path
-    if rest:
-        return replace(value, **{head: _with(getattr(value, head), rest, text, full)})
-    wanted = typing.get_type_hints(type(value))[head]
-    return replace(value, **{head: _parse(text, wanted, full)})
+def _replaced(value: Any, changes: Mapping[str, Any]) -> Any:
+    return replace(
+        value,
+        **{
+            name: _replaced(getattr(value, name), new) if isinstance(new, dict) else new
+            for name, new in changes.items()
+        },
+    )
 
 
 def _parse(text: str, wanted: Any, full: str) -> Any:

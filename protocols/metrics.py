@@ -7,7 +7,8 @@ query's class. No k limits the search: the largest R decides. Embeddings are ran
 On one machine the numbers depend on nothing but the embeddings and their order. A matrix product may round differently
 when its shape changes, so it is always made of the same blocks of PRODUCT_ROWS queries, the last one padded; the chunk
 size only decides how many blocks are ranked together. Equal references get one value, copied, so that they tie on any
-machine. Sums over ranks run from left to right, and the mean over queries is rounded once.
+machine. Sums over ranks run from left to right, and the mean over queries is rounded once. faiss, where it is asked
+for, only saves products: `protocols.candidates` says which queries it can answer, and torch ranks the others.
 
 Source: Musgrave et al., "A Metric Learning Reality Check", ECCV 2020, https://arxiv.org/abs/2003.08505.
 """
@@ -15,6 +16,7 @@ Source: Musgrave et al., "A Metric Learning Reality Check", ECCV 2020, https://a
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from protocols.candidates import Candidates
 from protocols.errors import ProtocolError
 
 METRICS_VERSION = 1
@@ -38,6 +41,7 @@ CHUNK_BYTES = 16 * 2**20
 LARGEST_SQUARED_NORM = 2.0**120  # beyond it, 2<q, r> - ||r||^2 may overflow float32
 
 Scores = npt.NDArray[np.float64]
+Search = Literal["torch", "faiss"]  # what finds the neighbours; both give the same numbers
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,9 @@ class EvaluationAudit:
     tied_queries: int
     chunk_rows: int  # queries ranked together
     buffer_bytes: int  # of the similarities of one chunk, the largest piece of memory beside the embeddings
+    search: Search
+    device: str  # its kind
+    searched_again: int  # queries that faiss left to torch, as rounding may have changed their numbers
 
 
 @dataclass(frozen=True)
@@ -74,31 +81,37 @@ def evaluate(
     gallery_labels: Tensor | None = None,
     recall_at: Sequence[int] = (),
     chunk_rows: int | None = None,
+    search: Search = "torch",
 ) -> Evaluation:
     """Search every query among the references and average.
 
     Args:
         embeddings: (N, D) float32, the queries; without a gallery also the references, and then no query finds itself.
-        labels: (N,) int64 class ids, in any order and not necessarily from 0.
+        labels: (N,) int64 class ids, in any order and not necessarily from 0; on any device.
         gallery: (M, D) float32 references on the same device.
         gallery_labels: (M,) int64, given exactly when `gallery` is.
         recall_at: the K of each recall@K to add.
         chunk_rows: queries ranked together, rounded up to whole products; it changes memory and time, never a number.
+        search: what finds the neighbours; after faiss, torch decides where rounding could have changed a number.
 
     Raises:
         ValueError: if shapes, dtypes or counts do not fit together.
-        ProtocolError: if an embedding is not finite or too large to square, or no query has a reference of its class.
+        ProtocolError: if an embedding is not finite or too large to square, no query has a reference of its class, or
+            faiss is asked for and cannot be imported.
     """
     if (gallery is None) != (gallery_labels is None):
         raise ValueError("gallery and gallery_labels come together; one of them is missing.")
     if min(recall_at, default=1) < 1 or (chunk_rows is not None and chunk_rows < 1):
         raise ValueError(f"recall_at {list(recall_at)} and chunk_rows {chunk_rows} must be at least 1.")
     with torch.no_grad():
-        search = _Search(embeddings, labels, gallery, gallery_labels)
-        return _averages(search, tuple(recall_at), chunk_rows)
+        sides = _Search(embeddings, labels, gallery, gallery_labels)
+        candidates = Candidates(sides.references) if search == "faiss" else None
+        return _averages(sides, candidates, tuple(recall_at), chunk_rows)
 
 
-def _averages(search: "_Search", recall_at: tuple[int, ...], chunk_rows: int | None) -> Evaluation:
+def _averages(
+    search: "_Search", candidates: Candidates | None, recall_at: tuple[int, ...], chunk_rows: int | None
+) -> Evaluation:
     # Ordered by R, neighbours in a chunk need about equally many ranks.
     order = search.relevant.argsort(stable=True)
     order = order[search.relevant[order] > 0]
@@ -112,21 +125,31 @@ def _averages(search: "_Search", recall_at: tuple[int, ...], chunk_rows: int | N
         chunk_rows = max(1, CHUNK_BYTES // (4 * len(search.references) + 48 * largest_r))
     chunk_rows = math.ceil(min(chunk_rows, n_queries) / PRODUCT_ROWS) * PRODUCT_ROWS
     buffer = torch.empty(chunk_rows, len(search.references), device=order.device)
-    scores, n_tied = [], 0
+    scores, n_tied, n_again, largest_k = [], 0, 0, max(recall_at, default=0)
     for queries in torch.split(order, chunk_rows):
-        similarity = search.similarity(queries, buffer)
-        hits, tied = _hits_within_r(search, queries, similarity)
-        rows = _scores(hits.cpu().numpy(), search.relevant[queries].cpu().numpy())
-        if recall_at:
-            rank, tied_at_first_hit = _first_hit(search, queries, similarity, max(recall_at))
-            rows += [(rank <= k).double().cpu().numpy() for k in recall_at]
-            tied |= tied_at_first_hit
+        if candidates is None:
+            ranks = _ranks(search, queries, largest_k, buffer)
+        else:
+            ranks, again = _ranks_by_candidates(search, candidates, queries, largest_k, buffer)
+            n_again += again
+        rows = _scores(ranks.hits.cpu().numpy(), search.relevant[queries].cpu().numpy())
+        rows += [(ranks.first_hit <= k).double().cpu().numpy() for k in recall_at]
         scores.append(np.stack(rows))
-        n_tied += int(tied.sum())
+        n_tied += int(ranks.tied.sum())
     names = ("precision_at_1", "r_precision", "map_at_r", *(f"recall_at_{k}" for k in recall_at))
     means = [math.fsum(row) / n_queries for row in np.concatenate(scores, axis=1).tolist()]
     audit = EvaluationAudit(
-        METRICS_VERSION, n_queries, left_out, smallest_r, largest_r, n_tied, chunk_rows, buffer.nbytes
+        version=METRICS_VERSION,
+        queries=n_queries,
+        left_out=left_out,
+        smallest_r=smallest_r,
+        largest_r=largest_r,
+        tied_queries=n_tied,
+        chunk_rows=chunk_rows,
+        buffer_bytes=buffer.nbytes,
+        search="torch" if candidates is None else "faiss",
+        device=order.device.type,
+        searched_again=n_again,
     )
     return Evaluation(dict(zip(names, means, strict=True)), audit)
 
@@ -136,9 +159,9 @@ class _Search:
 
     def __init__(self, queries: Tensor, labels: Tensor, gallery: Tensor | None, gallery_labels: Tensor | None) -> None:
         self.within_itself = gallery is None or gallery_labels is None
-        self.queries, self.labels = queries, labels
+        self.queries, self.labels = queries, labels.to(queries.device)
         self.references = queries if gallery is None else gallery
-        self.reference_labels = labels if gallery_labels is None else gallery_labels
+        self.reference_labels = self.labels if gallery_labels is None else gallery_labels.to(queries.device)
         _check("queries", queries, labels)
         _check("gallery", self.references, self.reference_labels)
         if queries.shape[1] != self.references.shape[1]:
@@ -205,6 +228,47 @@ def _copies(references: Tensor) -> tuple[Tensor, Tensor]:
     first = index.new_zeros(len(distinct)).scatter_reduce(0, groups, index, "amin", include_self=False)
     copies = (first[groups] != index).nonzero().squeeze(1)
     return copies, first[groups[copies]]
+
+
+class _Ranks(NamedTuple):
+    """What the scores of B queries are made of."""
+
+    hits: Tensor  # (B, K) bool by rank, exact up to each query's R, K the largest of them
+    tied: Tensor  # (B,) bool
+    first_hit: Tensor  # (B,) int32, its rank, exact up to the largest K of recall@K; 0 where none is asked for
+
+
+def _ranks(search: _Search, queries: Tensor, largest_k: int, buffer: Tensor) -> _Ranks:
+    similarity = search.similarity(queries, buffer)
+    hits, tied = _hits_within_r(search, queries, similarity)
+    if largest_k == 0:
+        return _Ranks(hits, tied, torch.zeros_like(queries, dtype=torch.int32))
+    rank, tied_at_first_hit = _first_hit(search, queries, similarity, largest_k)
+    return _Ranks(hits, tied | tied_at_first_hit, rank)
+
+
+def _ranks_by_candidates(
+    search: _Search, candidates: Candidates, queries: Tensor, largest_k: int, buffer: Tensor
+) -> tuple[_Ranks, int]:
+    """The same, by products only where rounding may have changed the candidates' ranks; and for how many queries."""
+    relevant = search.relevant[queries]
+    depth = int(relevant.max())
+    itself = queries if search.within_itself else None
+    found = candidates.nearest(search.queries[queries], itself, max(depth, largest_k))
+    if found is None:
+        return _ranks(search, queries, largest_k, buffer), len(queries)
+    hits = search.reference_labels[found.ids] == search.labels[queries][:, None]
+    settled, first_hit = found.settled(hits, relevant), torch.zeros_like(queries, dtype=torch.int32)
+    if largest_k:
+        first_hit, certain = found.first_hit(hits, largest_k)
+        settled &= certain
+    ranks = _Ranks(hits[:, :depth], torch.zeros_like(settled), first_hit)
+    again = (~settled).nonzero().squeeze(1)
+    if len(again):
+        exact = _ranks(search, queries[again], largest_k, buffer)
+        ranks.hits[again, : exact.hits.shape[1]] = exact.hits
+        ranks.tied[again], ranks.first_hit[again] = exact.tied, exact.first_hit
+    return ranks, len(again)
 
 
 def _hits_within_r(search: _Search, queries: Tensor, similarity: Tensor) -> tuple[Tensor, Tensor]:

@@ -30,8 +30,8 @@ def resampled_batch(images: Sequence[Tensor], boxes: Sequence[Box], side: int) -
 
 def _weights(lengths: Sequence[int], longest: int, side: int, device: torch.device) -> Tensor:
     """(B, side, longest) float32: how much each pixel of a line of each length counts in each resampled pixel."""
-    scale = torch.tensor(lengths, dtype=torch.float64)[:, None, None] / side
-    scale = scale.to(device, non_blocking=True)
+    host = torch.tensor(lengths, dtype=torch.float64)[:, None, None] / side
+    scale = (host.pin_memory() if device.type == "cuda" else host).to(device, non_blocking=True)
     centre = (torch.arange(side, device=device)[:, None] + 0.5) * scale
     pixel = torch.arange(longest, device=device) + 0.5
     weights = (1 - (pixel - centre).abs() / scale.clamp_min(1)).clamp_min_(0)

@@ -62,7 +62,7 @@ def batch_plan(batch: Batch, family: Family, n_classes: int) -> BatchPlan:
 
 
 class BatchSampler:
-    """An endless, seeded stream of batches.
+    """An endless, seeded stream of batches; each has `counts[i]` images of its i-th class.
 
     Args:
         images_by_class: for each class the (n,) int64 indices of its images, n >= 1.
@@ -82,7 +82,7 @@ class BatchSampler:
         if empty := [number for number, images in enumerate(images_by_class) if len(images) == 0]:
             raise ProtocolError(f"sampler: {len(empty)} classes without images, first class {empty[0]}; drop them.")
         self._images_by_class = images_by_class
-        self._counts = plan.counts
+        self.counts = plan.counts
         self._random = np.random.Generator(np.random.PCG64(seed))
         self._classes = _Deck(len(images_by_class))
         self._decks = [_Deck(len(images)) for images in images_by_class]
@@ -92,10 +92,10 @@ class BatchSampler:
 
     def next(self) -> Indices:
         """The next batch: (size,) int64 image indices, class after class."""
-        classes = self._classes.deal(len(self._counts), self._random)
+        classes = self._classes.deal(len(self.counts), self._random)
         hands = [
             self._images_by_class[number][self._decks[number].deal(count, self._random)]
-            for number, count in zip(classes.tolist(), self._counts, strict=True)
+            for number, count in zip(classes.tolist(), self.counts, strict=True)
         ]
         batch = np.concatenate(hands)
         self._n_batches += 1

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from hashlib import sha256
+from itertools import pairwise
 from math import inf
 from typing import Any, Literal
 
@@ -110,7 +111,8 @@ class Folds:
     """How classes are cut. Without an official test list the second half of the sorted classes is the test set."""
 
     n_folds: int
-    kind: Literal["wrapped", "balanced"]
+    kind: Literal["wrapped", "balanced", "holdout"]
+    holdout_parts: int = 0  # holdout only: one model, trained on all but the last of so many parts, validated on that
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +121,13 @@ class Evaluation:
 
     primary_metric: Literal["map_at_r"]
     metrics: tuple[str, ...]  # names in protocols.metrics
+    metrics_version: int = 1  # of the definitions, protocols.metrics.METRICS_VERSION
+    recall_at: tuple[int, ...] = ()  # the K of each recall@K, for every data set that the next field does not name
+    recall_at_by_dataset: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    def recall_at_for(self, dataset: str) -> tuple[int, ...]:
+        """The K of each recall@K on a data set of the papers by its standard name, or those for all others."""
+        return dict(self.recall_at_by_dataset).get(dataset, self.recall_at)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +178,12 @@ class Protocol:
                 f"{self.title}: transforms.crop_px {self.transforms.crop_px} is larger than "
                 f"transforms.resize_px {self.transforms.resize_px}; the crop must fit the resized image."
             )
+        folds = self.folds
+        if folds.kind == "holdout" and not (folds.n_folds == 1 and folds.holdout_parts >= 2):
+            raise ProtocolError(
+                f"{self.title}: folds.n_folds is {folds.n_folds} and folds.holdout_parts {folds.holdout_parts}; "
+                "folds.kind holdout trains one model, so it wants 1 and at least 2."
+            )
         if not 0 < self.optimiser.lr < inf:
             raise ProtocolError(f"{self.title}: optimiser.lr is {self.optimiser.lr}; it must be positive.")
         if set(self.evaluation.metrics) != set(METRICS):
@@ -217,7 +232,11 @@ def _ranges(protocol: Protocol) -> Iterator[tuple[str, float, float, float]]:
     for name, cadence in cadences:
         yield f"schedule.{name}.evaluate_every_steps", cadence.evaluate_every_steps, 1, inf
         yield f"schedule.{name}.patience", cadence.patience, 1, inf
-    yield "folds.n_folds", protocol.folds.n_folds, 2, inf
+    if protocol.folds.kind != "holdout":
+        yield "folds.n_folds", protocol.folds.n_folds, 2, inf
+    for name, ranks in (("recall_at", protocol.evaluation.recall_at), *protocol.evaluation.recall_at_by_dataset):
+        for place, (before, k) in enumerate(pairwise((0, *ranks))):
+            yield f"evaluation.{name}[{place}]", k, before + 1, inf
     yield "search.n_trials", protocol.search.n_trials, 1, inf
     yield "search.n_startup_trials", protocol.search.n_startup_trials, 1, inf
     yield "finals.n_runs", protocol.finals.n_runs, 1, inf

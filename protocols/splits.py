@@ -5,7 +5,7 @@ of the classes as they are given: sorting them is the data set's part. A test li
 re-cut. With the kind `wrapped` some classes may be validated by no fold: see `never_validated`.
 
 Source of `wrapped`: the released code of Musgrave et al., ECCV 2020, https://arxiv.org/abs/2003.08505. Source of
-`balanced`: the released code of Gurbuz et al., WACV 2024.
+`balanced`: the released code of Gurbuz et al., WACV 2024. `holdout` is the first of their balanced folds alone.
 """
 
 import json
@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import Literal, Self, get_args
 
 from protocols.errors import ProtocolError
@@ -21,7 +21,7 @@ from protocols.spec import Folds
 
 SCHEMA = 1
 
-Kind = Literal["wrapped", "balanced"]
+Kind = Literal["wrapped", "balanced", "holdout"]
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ def make_split(classes: Sequence[str], folds: Folds, test_classes: Collection[st
             larger half where the number is odd.
 
     Raises:
-        ProtocolError: if fewer classes are left for the folds than there are folds, an official test class is not
-            among the classes, a class is given twice, or no class is left for the test.
+        ProtocolError: if fewer classes are left for the folds than there are folds or held-out parts, an official test
+            class is not among the classes, a class is given twice, or no class is left for the test.
     """
     if test_classes is None:
         rest, test = tuple(classes[: len(classes) // 2]), tuple(classes[len(classes) // 2 :])
@@ -111,15 +111,17 @@ def make_split(classes: Sequence[str], folds: Folds, test_classes: Collection[st
             )
         rest = tuple(name for name in classes if name not in official)
         test = tuple(name for name in classes if name in official)
-    if len(rest) < folds.n_folds:
+    what, field = ("parts", "holdout_parts") if folds.kind == "holdout" else ("folds", "n_folds")
+    n_parts: int = getattr(folds, field)
+    if len(rest) < n_parts:
         raise ProtocolError(
             f"split: {len(rest)} classes to train and validate on ({_listed(rest)}) beside {len(test)} test classes; "
-            f"{folds.n_folds} folds need at least {folds.n_folds}. Add classes or lower folds.n_folds."
+            f"{n_parts} {what} need at least {n_parts}. Add classes or lower folds.{field}."
         )
-    blocks = {"wrapped": _wrapped_blocks, "balanced": _balanced_blocks}[folds.kind](len(rest), folds.n_folds)
+    blocks = (_wrapped_blocks if folds.kind == "wrapped" else _balanced_blocks)(len(rest), n_parts)
     cut = tuple(
         Fold(train=rest[: block.start] + rest[block.stop :], validation=rest[block.start : block.stop])
-        for block in blocks
+        for block in islice(blocks, folds.n_folds)
     )
     return Split(folds.kind, cut, test)
 

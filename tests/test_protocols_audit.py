@@ -1,6 +1,7 @@
 """The audit passes on honest parts and stops, by name, at every part that is broken on purpose."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -53,9 +54,10 @@ def test_an_input_that_follows_the_protocol_passes(protocol: Protocol) -> None:
 
 @pytest.mark.parametrize("protocol", PUBLISHED, ids=lambda protocol: protocol.title)
 def test_the_harness_own_transforms_pass_under_every_published_protocol(protocol: Protocol) -> None:
-    audit = Audit(protocol)
-    audit.trunk_input(ImageTransforms(protocol.transforms, protocol.trunk.input).eval_tensor)
-    assert audit.checks[0].passed
+    audit, transforms = Audit(protocol), ImageTransforms(protocol.transforms, protocol.trunk.input)
+    for seed in range(5):
+        audit.trunk_input(transforms.eval_tensor, partial(transforms.train_tensor, seed=seed))
+    assert [check.name for check in audit.checks] == ["trunk input"] * 5
 
 
 def test_red_reaches_bn_inception_as_the_published_triple() -> None:
@@ -81,6 +83,8 @@ def test_a_broken_colour_input_fails(protocol: Protocol, breaking) -> None:
     honest = honest_transform(protocol)
     message = failure(Audit(protocol).trunk_input, lambda image: breaking(honest(image)))
     assert message.startswith("audit failed, trunk input: ")
+    in_training = failure(Audit(protocol).trunk_input, honest, lambda image: breaking(honest(image)))
+    assert in_training == message.replace("trunk input: ", "trunk input: in training, ")
 
 
 @pytest.mark.parametrize(

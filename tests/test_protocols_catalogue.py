@@ -7,7 +7,10 @@ import pytest
 
 from protocols.catalogue import (
     CATALOGUE,
+    CCP_ABLATION_V1,
     CCP_V1,
+    CONVENTIONAL_BNINCEPTION_V1,
+    CONVENTIONAL_RESNET50_V1,
     LITE_V1,
     MINI_V1,
     MLRC_BATCH256_V1,
@@ -24,6 +27,9 @@ DIGESTS = {
     "mlrc@1": "16a616c86ec0",
     "mlrc-batch256@1": "c059e1028c6c",
     "ccp@1": "e61a088e77d4",
+    "ccp-ablation@1": "33a5d42ee63c",
+    "conventional-bninception@1": "ea61f69a877a",
+    "conventional-resnet50@1": "1fd76064db91",
     "lite@1": "1c87dd5429ca",
     "mini@1": "c34d1f58254c",
     "demo@1": "2d4a094267cf",
@@ -66,6 +72,40 @@ def test_the_others_differ_where_the_sources_say() -> None:
     assert MINI_V1.schedule.cadence == Cadence(evaluate_every_steps=50, patience=5, patience_unit="evaluations")
 
 
+def test_the_conventional_protocols_are_one_wide_model_each_with_recall_by_data_set() -> None:
+    for protocol, trunk, size in (
+        (CONVENTIONAL_BNINCEPTION_V1, "bn-inception", 128),
+        (CONVENTIONAL_RESNET50_V1, "resnet50", 96),
+    ):
+        assert (protocol.trunk.name, protocol.trunk.pooling) == (trunk, "average+max")
+        assert protocol.embedding.dim == 512
+        assert asdict(protocol.batch) == {"size": size, "pair_samples_per_class": 4, "class_samples_per_class": 4}
+        assert asdict(protocol.folds) == {"n_folds": 1, "kind": "holdout", "holdout_parts": 4}
+        assert "3/4 of the train classes" in protocol.purpose
+        recall_at_for = protocol.evaluation.recall_at_for
+        assert recall_at_for("cub200") == recall_at_for("cars196") == recall_at_for("") == (1, 2, 4, 8)
+        assert recall_at_for("sop") == (1, 10, 100, 1000)
+        assert recall_at_for("inshop") == (1, 10, 20, 30)
+        assert protocol.optimiser == CCP_V1.optimiser
+        assert protocol.schedule == CCP_V1.schedule
+    resnet = CONVENTIONAL_RESNET50_V1.trunk
+    assert (resnet.input.channels, resnet.input.scale, resnet.weights) == ("RGB", 1.0, "imagenet:0676ba61")
+    assert (resnet.input.mean, resnet.input.std) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
+def test_the_ablation_protocol_is_ccp_cut_in_three() -> None:
+    wanted = replace(CCP_V1.folds, n_folds=1, kind="holdout", holdout_parts=3)
+    changed_values = {"name": "ccp-ablation", "purpose": CCP_ABLATION_V1.purpose, "folds": wanted}
+    assert replace(CCP_V1, **changed_values) == CCP_ABLATION_V1
+
+
+def test_only_protocols_of_the_older_evaluation_report_recall() -> None:
+    assert {protocol.name for protocol in PUBLISHED if protocol.evaluation.recall_at} == {
+        "conventional-bninception",
+        "conventional-resnet50",
+    }
+
+
 def test_a_protocol_is_found_by_name_and_by_title_and_a_misspelt_one_is_offered() -> None:
     assert protocol_named("mini") is protocol_named("mini@1") is MINI_V1
     with pytest.raises(ProtocolError, match="Did you mean 'mlrc'"):
@@ -87,6 +127,13 @@ def test_every_field_moves_the_digest(path: str) -> None:
     assert changed(MINI_V1, path.split(".")).digest() != MINI_V1.digest(), path
 
 
+FIRST_ITEMS = {
+    "by_dataset": (("cub200", MINI_V1.schedule.cadence),),
+    "recall_at": (1, 2),
+    "recall_at_by_dataset": (("cub200", (1, 2)),),
+}
+
+
 def changed(value, path):
     """`value` with one field set to something else."""
     head, *rest = path
@@ -98,7 +145,7 @@ def changed(value, path):
     elif isinstance(found, int | float):
         new = found - 1 if head == "crop_px" else found + 1  # a crop may not outgrow the image
     elif isinstance(found, tuple):
-        new = changed_tuple(found)
+        new = changed_tuple(found) if found else FIRST_ITEMS[head]
     else:
         new = f"{found}x"
     return replace(value, **{head: new})
@@ -106,8 +153,6 @@ def changed(value, path):
 
 def changed_tuple(found):
     """Other items of the same kinds that a protocol may still hold."""
-    if not found:
-        return (("cub200", MINI_V1.schedule.cadence),)
     return found[::-1] if isinstance(found[0], str) else tuple(0.5 * item + 0.25 for item in found)
 
 
@@ -127,13 +172,15 @@ def test_a_field_added_later_is_left_out_while_it_holds_its_default() -> None:
 
 
 def test_no_field_of_the_first_versions_has_a_default() -> None:
-    def walk(value):
+    def defaults(value):
         for item in fields(value):
-            assert item.default.__class__.__name__ == "_MISSING_TYPE", item.name
+            if item.default.__class__.__name__ != "_MISSING_TYPE":
+                yield item.name
             if is_dataclass(getattr(value, item.name)):
-                walk(getattr(value, item.name))
+                yield from defaults(getattr(value, item.name))
 
-    walk(MLRC_V1)
+    assert set(defaults(MLRC_V1)) == {"holdout_parts", "metrics_version", "recall_at", "recall_at_by_dataset"}
+    assert not [name for name in defaults(MLRC_V1) if f'"{name}"' in json.dumps(MLRC_V1.values())]
 
 
 def test_a_derived_protocol_has_its_own_name_and_digest() -> None:
@@ -147,6 +194,31 @@ def test_a_derived_protocol_has_its_own_name_and_digest() -> None:
     )
     wanted = 'transforms.crop_area = [0.5, 1.0]; schedule.max_steps = 120; search.sampler = "tpe"'
     assert derivation(derived.values()) == wanted
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["n_folds=1", "kind=holdout", "holdout_parts=3"],
+        ["holdout_parts=3", "kind=holdout", "n_folds=1"],
+        ["resize_px=20", "crop_px=16"],
+        ["crop_px=64", "resize_px=64"],
+    ],
+)
+def test_values_that_need_each_other_may_be_set_in_any_order(settings: list[str]) -> None:
+    assert derive(MINI_V1, settings) == derive(MINI_V1, settings[::-1]) != MINI_V1
+
+
+def test_recall_may_be_set_by_hand() -> None:
+    derived = derive(MINI_V1, ["recall_at=[1, 5]", 'recall_at_by_dataset=[["sop", [1, 10]]]'])
+    assert (derived.evaluation.recall_at_for("cub200"), derived.evaluation.recall_at_for("sop")) == ((1, 5), (1, 10))
+
+
+@pytest.mark.parametrize("field", ["margn", "margin", "alpha", "batch_weight"])
+def test_a_word_that_is_like_no_field_is_offered_none(field: str) -> None:
+    with pytest.raises(ProtocolError, match="mlrc protocols mini lists them") as caught:
+        derive(MINI_V1, [f"{field}=3"])
+    assert "Did you mean" not in str(caught.value)
 
 
 def test_setting_a_field_to_what_it_is_derives_nothing() -> None:
@@ -177,6 +249,11 @@ def test_setting_a_field_to_what_it_is_derives_nothing() -> None:
         ('metrics=["map_at_r"]', "it must be"),
         ("crop_px=64", "larger than"),
         ("optimiser.lr=0", "must be positive"),
+        ("kind=holdout", "n_folds is 4 and folds.holdout_parts 0; .*it wants 1 and at least 2"),
+        ("recall_at=[0]", r"recall_at\[0\] is 0; it must be at least 1"),
+        ("recall_at=[1, 4, 2]", r"recall_at\[2\] is 2; it must be at least 5"),
+        ("recall_at=[1, 1]", r"recall_at\[1\] is 1; it must be at least 2"),
+        ("recall_at=4", "expected"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_in_one_line(setting: str, words: str) -> None:

@@ -106,6 +106,34 @@ def test_sides_are_disjoint_cover_all_classes_and_balanced_validates_each_once(n
         assert sorted(times_validated) == classes[:n_classes]
 
 
+def held_out(n_classes: int, n_parts: int) -> Split:
+    return make_split(names(2 * n_classes), Folds(n_folds=1, kind="holdout", holdout_parts=n_parts), None)
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "n_parts", "validation"),
+    [(100, 3, (66, 99)), (98, 3, (65, 97)), (100, 4, (75, 99)), (98, 4, (73, 97)), (5, 4, (3, 4)), (2, 2, (1, 1))],
+)
+def test_a_holdout_is_one_model_validated_on_the_last_part(n_classes, n_parts, validation):
+    split = held_out(n_classes, n_parts)
+    assert validated(split) == [validation]
+    assert sorted(split.folds[0].train + split.folds[0].validation) == names(2 * n_classes)[:n_classes]
+
+
+def test_a_holdout_is_the_first_balanced_fold():
+    assert held_out(98, 4).folds == cut(98, "balanced").folds[:1]
+
+
+def test_a_holdout_of_more_parts_than_classes_is_refused_with_both():
+    with pytest.raises(ProtocolError, match=r"3 classes .* 4 parts need at least 4.*lower folds.holdout_parts"):
+        held_out(3, 4)
+
+
+def test_a_holdout_comes_back_from_its_file():
+    split = held_out(9, 3)
+    assert Split.from_json(split.to_json()) == split
+
+
 def test_the_larger_half_of_five_classes_is_the_test():
     split = make_split(list("abcde"), Folds(n_folds=2, kind="balanced"), None)
     assert split.test == ("c", "d", "e")
@@ -181,7 +209,10 @@ def test_the_digest_is_pinned_and_tells_splits_apart():
         ("[]", "not a split"),
         ('{"schema": 1, "kind": "wrapped", "folds": []}', "not a split .*'test'"),
         ('{"schema": 1, "kind": "wrapped", "folds": [], "test": ["a"]}', "no folds"),
-        ('{"schema": 1, "kind": "round", "folds": [], "test": ["a"]}', "kind 'round'; known are wrapped, balanced"),
+        (
+            '{"schema": 1, "kind": "round", "folds": [], "test": ["a"]}',
+            "kind 'round'; known are wrapped, balanced, holdout",
+        ),
         (
             '{"schema": 1, "kind": "wrapped", "folds": [{"train": "ab", "validation": ["c"]}], "test": []}',
             "not a split",
