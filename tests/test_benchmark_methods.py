@@ -1,17 +1,18 @@
 """One contract for every method, and each formula against a loop written from its definition."""
 
 from itertools import product
-from math import acos, cos, exp, log, pi, radians, sin, sqrt
+from math import acos, cos, exp, log, pi, radians, sin
 
 import numpy as np
 import pytest
 import torch
-from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from pytorch_metric_learning import losses, miners, regularizers
 from torch import nn
 from torch.nn.functional import normalize
 
 from benchmark.errors import BenchmarkError
+from benchmark.methods.classes import middle as middle_of_one
 from benchmark.methods.entry import W_LR, MethodEntry
 from benchmark.methods.registry import (
     METHODS,
@@ -25,7 +26,13 @@ from benchmark.methods.soft_triple import centre_term
 
 N_CLASSES = 37  # a prime, so that a dimension of this size is one of classes
 DIM = 128
-TRAINED = {name: entry for name, entry in METHODS.items() if entry.family != "baseline"}
+TRAINED = {name: entry for name, entry in METHODS.items() if entry.is_trained}
+FOURTEEN = {  # of the reality check
+    *("contrastive", "triplet", "ntxent", "proxy-nca", "margin", "margin-class", "norm-softmax"),
+    *("cosface", "arcface", "fastap", "snr", "ms", "ms-miner", "soft-triple"),
+}
+BOUNDARIES = {"margin", "margin-class", "margin-dw"}  # their own weights start at a hyper-parameter
+DRAWN = {"margin-dw", "norm-softmax-sampled"}  # from the global generator, in the order of batch and classes
 USER_LOSS = """
 import torch
 from optuna.distributions import FloatDistribution
@@ -42,7 +49,8 @@ class Centres(torch.nn.Module):
     def forward(self, embeddings, labels):
         return self.weight * (embeddings - self.centres[labels]).square().sum(dim=1).mean()
 """
-CONTRACT = [*TRAINED, "pml:CircleLoss", "pml:ProxyAnchorLoss", "user.py:Centres"]
+BEGUN = {name for name in TRAINED if name.startswith("hpl-")}  # no loss before begin(): held to it in their own file
+CONTRACT = [*sorted(TRAINED.keys() - BEGUN), "pml:CircleLoss", "pml:ProxyAnchorLoss", "user.py:Centres"]
 
 
 @pytest.fixture(params=CONTRACT)
@@ -55,12 +63,15 @@ def entry(request, tmp_path) -> MethodEntry:
 
 
 def middle(entry: MethodEntry) -> dict:
-    """The middle of the space, geometric where the scale is."""
-    values = {}
-    for name, distribution in entry.space(N_CLASSES).items():
-        low, high = distribution.low, distribution.high
-        values[name] = sqrt(low * high) if distribution.log else type(low)((low + high) / 2)
-    return values
+    """The middle of the space."""
+    return {name: middle_of_one(distribution) for name, distribution in entry.space(N_CLASSES).items()}
+
+
+def ends(distribution: BaseDistribution) -> tuple:
+    """The lowest and the highest value, or all choices."""
+    if isinstance(distribution, CategoricalDistribution):
+        return distribution.choices
+    return distribution.low, distribution.high
 
 
 def built(entry: MethodEntry, hyperparameters: dict, seed: int = 0) -> nn.Module:
@@ -77,12 +88,17 @@ def batch(entry: MethodEntry, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor
     return embeddings, classes[:8].repeat(4) if entry.family == "pair" else classes[:32]
 
 
+def seeded(module: nn.Module, embeddings: torch.Tensor, labels: torch.Tensor) -> float:
+    """The loss where all draws begin anew."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(9)
+        return module(embeddings, labels).item()
+
+
 def test_the_fourteen_methods_and_two_baselines_are_registered_under_their_names() -> None:
-    assert set(TRAINED) == {
-        *("contrastive", "triplet", "ntxent", "proxy-nca", "margin", "margin-class", "norm-softmax"),
-        *("cosface", "arcface", "fastap", "snr", "ms", "ms-miner", "soft-triple"),
-    }
-    assert set(METHODS) - set(TRAINED) == {"untrained", "pixels"}
+    assert set(TRAINED) >= FOURTEEN
+    linear = {name for name, entry in METHODS.items() if entry.family == "linear"}
+    assert set(METHODS) - set(TRAINED) - linear == {"untrained", "pixels", "pretrained"}
     assert all(name == entry.name for name, entry in METHODS.items())
     assert all("\n" not in entry.formula and entry.source for entry in METHODS.values())
 
@@ -100,8 +116,9 @@ def test_loss_and_gradient_are_finite_and_not_zero_at_plausible_hyperparameters(
 
 def test_a_method_owns_weights_exactly_if_their_learning_rate_is_searched(entry) -> None:
     module = built(entry, middle(entry))
-    assert bool(list(module.parameters())) == (W_LR in entry.space(N_CLASSES))
-    assert bool(module.state_dict()) == (W_LR in entry.space(N_CLASSES))
+    as_network = getattr(module, "weights_that_learn_as_the_network", list)()
+    assert bool(list(module.parameters())) == (W_LR in entry.space(N_CLASSES) or bool(as_network))
+    assert bool(module.state_dict()) == (bool(list(module.parameters())) or entry.name == "xbm-contrastive")
 
 
 def test_own_weights_get_a_gradient_and_move_with_the_module(entry) -> None:
@@ -114,6 +131,8 @@ def test_own_weights_get_a_gradient_and_move_with_the_module(entry) -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_the_loss_on_a_gpu_equals_the_loss_on_the_cpu(entry) -> None:
+    if entry.name in DRAWN:
+        pytest.skip("its draws depend on the device")
     module = built(entry, middle(entry))
     embeddings, labels = batch(entry)
     on_cpu = module(embeddings, labels).item()
@@ -123,16 +142,19 @@ def test_the_loss_on_a_gpu_equals_the_loss_on_the_cpu(entry) -> None:
 def test_a_state_dict_carries_the_whole_loss(entry) -> None:
     first, second = (built(entry, middle(entry), seed) for seed in (0, 1))
     second.load_state_dict(first.state_dict())
-    assert first(*batch(entry)).item() == second(*batch(entry)).item()
+    assert seeded(first, *batch(entry)) == seeded(second, *batch(entry))
 
 
 def test_own_weights_are_drawn_from_the_seed_alone(entry) -> None:
-    first, again, other = (built(entry, middle(entry), seed)(*batch(entry)).item() for seed in (0, 0, 1))
+    first, again, other = (seeded(built(entry, middle(entry), seed), *batch(entry)) for seed in (0, 0, 1))
     assert first == again
-    assert (first != other) == (entry.name not in ("margin", "margin-class") and W_LR in entry.space(N_CLASSES))
+    owns_weights = bool(list(built(entry, middle(entry)).parameters()))
+    assert (first != other) == (entry.name not in BOUNDARIES and owns_weights)
 
 
 def test_neither_names_of_classes_nor_order_of_the_batch_matter(entry) -> None:
+    if entry.name in {*DRAWN, "n-pairs"}:  # which takes the first two images of each class
+        pytest.skip("it depends on the order by its definition")
     module, renamed = (built(entry, middle(entry)) for _ in range(2))
     embeddings, labels = batch(entry)
     loss = module(embeddings, labels).item()
@@ -145,6 +167,8 @@ def test_neither_names_of_classes_nor_order_of_the_batch_matter(entry) -> None:
 
 def by_class(weights: torch.Tensor, new_name: torch.Tensor) -> torch.Tensor:
     """Per-class weights under new class names; a class may own several in a row."""
+    if not isinstance(weights, torch.Tensor):
+        return weights  # what a module remembers beside its tensors
     old_name = new_name.argsort()
     for dimension, size in enumerate(weights.shape):
         if size % N_CLASSES == 0:
@@ -156,7 +180,7 @@ def by_class(weights: torch.Tensor, new_name: torch.Tensor) -> torch.Tensor:
 
 def test_every_corner_of_the_space_gives_a_finite_loss_and_gradient(entry) -> None:
     space = entry.space(N_CLASSES)
-    for corner in product(*((distribution.low, distribution.high) for distribution in space.values())):
+    for corner in product(*map(ends, space.values())):
         embeddings, labels = batch(entry)
         loss = built(entry, dict(zip(space, corner, strict=True)))(embeddings, labels)
         loss.backward()
@@ -167,18 +191,20 @@ def test_every_corner_of_the_space_gives_a_finite_loss_and_gradient(entry) -> No
 @pytest.mark.parametrize("n_classes", [2, 3, 75, 8488, 11318])
 def test_the_space_is_valid_for_any_class_count_and_holds_the_published_values(entry, n_classes) -> None:
     space = entry.space(n_classes)
-    assert all(distribution.low < distribution.high for distribution in space.values())
+    assert all(len(set(ends(distribution))) > 1 for name, distribution in space.items() if name != "batch_weight")
     assert space_json(space) == space_json(entry.space(n_classes))
     for source, values in entry.published.items():
         outside = {name for name, value in values.items() if not space[name]._contains(value)}
         assert outside == ({"num_bins"} if (entry.name, source) == ("fastap", "mlrc:cub200-batch256") else set())
 
 
-@pytest.mark.parametrize("entry", TRAINED.values(), ids=TRAINED)
-def test_every_builtin_has_the_published_values_of_four_settings(entry) -> None:
-    assert set(entry.published) == {"mlrc:cub200", "mlrc:cars196", "mlrc:sop", "mlrc:cub200-batch256"}
+@pytest.mark.parametrize("name", sorted(FOURTEEN))
+def test_each_of_the_fourteen_has_the_published_values_of_four_settings(name) -> None:
+    entry = METHODS[name]
+    assert set(entry.published) >= {"mlrc:cub200", "mlrc:cars196", "mlrc:sop", "mlrc:cub200-batch256"}
     for source, values in entry.published.items():
         absent = {"reg_weight"} if (entry.name, source) == ("soft-triple", "mlrc:sop") else set()
+        absent |= set() if source.startswith("mlrc:") else {W_LR}  # CCP's protocol fixes it
         assert set(values) == set(entry.space(75)) - absent
         check_hyperparameters(entry, 75, values)
 
@@ -221,7 +247,7 @@ def test_an_unknown_method_is_refused_with_the_nearest_name_and_every_way_to_nam
         method_entry("CircleLoss")
 
 
-@pytest.mark.parametrize("name", ["untrained", "pixels"])
+@pytest.mark.parametrize("name", ["untrained", "pixels", "pretrained"])
 def test_a_baseline_has_nothing_to_search_and_refuses_to_be_trained(name) -> None:
     module = build_method(METHODS[name], 5, 8, {})
     assert METHODS[name].space(5) == {}
@@ -231,7 +257,7 @@ def test_a_baseline_has_nothing_to_search_and_refuses_to_be_trained(name) -> Non
 
 
 def test_only_the_boundaries_of_the_margin_loss_are_free_of_weight_decay() -> None:
-    assert {name for name, entry in METHODS.items() if not entry.own_weight_decay} == {"margin", "margin-class"}
+    assert {name for name, entry in METHODS.items() if not entry.own_weight_decay} == BOUNDARIES
 
 
 def test_margin_has_one_boundary_and_margin_class_one_a_class() -> None:
@@ -401,7 +427,7 @@ def weights_by_class(module: nn.Module, n_classes: int, dim: int):
 
 
 @pytest.mark.parametrize("longest", [1.0, 0.7], ids=["unit", "shorter"])
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", FORMULAS)
 def test_the_loss_equals_a_loop_written_from_the_formula_on_embeddings_as_they_come(name, longest) -> None:
     oracle, hyperparameters = FORMULAS[name]
     random = np.random.default_rng(5)
@@ -456,7 +482,7 @@ class MinedByHand(nn.Module):
         return self.loss(embeddings, labels, self.miner(embeddings, labels))
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", PLAIN)
 def test_on_unit_embeddings_values_and_gradients_equal_the_librarys_own(name) -> None:
     entry = TRAINED[name]
     values = {key: value for key, value in entry.published["mlrc:cars196"].items() if key != W_LR}
@@ -482,3 +508,18 @@ def test_the_centre_term_has_a_finite_gradient_where_centres_meet() -> None:
     centres = torch.ones(20, 6, requires_grad=True)
     centre_term(centres).backward()
     assert centres.grad.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), [("proxy-nca", {"softmax_scale": 100.0}), ("proxy-nca++", {"temperature": 0.01})]
+)
+def test_a_softmax_over_proxies_has_finite_gradients_where_shares_underflow(
+    name: str, values: dict[str, float]
+) -> None:
+    for seed in range(20):
+        torch.manual_seed(seed)
+        module = build_method(METHODS[name], 12, 8, values)
+        embeddings = normalize(torch.randn(32, 8)).requires_grad_()
+        module(embeddings, torch.arange(32) % 12).backward()
+        assert torch.isfinite(embeddings.grad).all()
+        assert torch.isfinite(module.proxies.grad).all()

@@ -155,7 +155,7 @@ def _checked_space(name: str, space: object) -> Space:
 
 def _with_own_weights(build: _Builder, space: Space, n_classes: int) -> Space:
     """The space with `w_lr` exactly if the class, built at the middle of the space, owns weights."""
-    values = {key: _middle(distribution) for key, distribution in space.items() if key != W_LR}
+    values = {key: middle(distribution) for key, distribution in space.items() if key != W_LR}
     with torch.random.fork_rng(devices=[]):
         module = build(n_classes=n_classes, embedding_dim=PROBE_DIM, **values)
     owns_weights = next(module.parameters(), None) is not None
@@ -164,7 +164,8 @@ def _with_own_weights(build: _Builder, space: Space, n_classes: int) -> Space:
     return {W_LR: own_weights_lr(), **space} if owns_weights and W_LR not in space else space
 
 
-def _middle(distribution: BaseDistribution) -> Value:
+def middle(distribution: BaseDistribution) -> Value:
+    """The middle of a range, geometric where the scale is; of choices the first."""
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices[0]  # type: ignore[return-value]  # a None is the constructor's to refuse
     assert isinstance(distribution, FloatDistribution | IntDistribution)

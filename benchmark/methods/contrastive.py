@@ -37,5 +37,9 @@ ENTRY = MethodEntry(
         "mlrc:cars196": {"pos_margin": 0.2652, "neg_margin": 0.5409},
         "mlrc:sop": {"pos_margin": 0.285, "neg_margin": 0.513},
         "mlrc:cub200-batch256": {"pos_margin": 0.2227, "neg_margin": 0.7694},
+        "ccp:cub200": {"pos_margin": 0.0, "neg_margin": 0.3841},
+        "ccp:cars196": {"pos_margin": 0.2652, "neg_margin": 0.5409},
+        "ccp:sop": {"pos_margin": 0.2858, "neg_margin": 0.513},
+        "ccp:inshop": {"pos_margin": 0.2858, "neg_margin": 0.513},
     },
 )

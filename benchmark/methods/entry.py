@@ -4,7 +4,8 @@ A built method is a `torch.nn.Module` with `forward(embeddings (B, D) float32, l
 embeddings arrive normalised as the protocol says, so a method never normalises them itself; what it owns (proxies,
 class weights) it normalises as its formula says. Labels are 0..n_classes-1 of the fold. Optional hooks are called when
 present: `begin(context)`, `after_step(step, context)`, `after_validation(map_at_r, context)`, `penalty(context)` (added
-to the loss), and `summary()`, a dictionary of JSON values that the record keeps.
+to the loss), `finish(context)` after the last step, and `summary()`, a dictionary of JSON values that the record keeps.
+`weights_that_learn_as_the_network()` lists own weights that take the network's learning rate and weight decay.
 
 Randomness: a builder draws its weights from torch's global generator and seeds nothing. Whoever calls it forks and
 seeds that generator first, so the weights follow from the job and no other stream moves. While a fold trains, the three
@@ -18,7 +19,8 @@ from typing import Literal
 from optuna.distributions import BaseDistribution, FloatDistribution
 from torch import nn
 
-Family = Literal["pair", "class", "baseline"]
+Family = Literal["pair", "class", "linear", "baseline"]
+Embeds = Literal["network", "features", "pixels"]
 Space = dict[str, BaseDistribution]
 Value = float | int | str | bool
 
@@ -38,7 +40,9 @@ class MethodEntry:
     distributions; it depends on nothing but the fold's class count. `published` maps "source:data set" (for example
     "mlrc:cub200") to hyper-parameter values. `own_weight_decay` False keeps the optimiser's weight decay off the
     method's own weights. `code` identifies code that this package does not version: the first 12 hex digits of a
-    user's file, or an installed distribution's version; empty for methods that ship with the package.
+    user's file, or an installed distribution's version; empty for methods that ship with the package. `embeds_with`
+    is what an image is embedded with: the network, features of the frozen trunk, or the input tensor itself.
+    `needs_super_classes`: it cannot run on a data set without them.
     """
 
     name: str
@@ -50,3 +54,10 @@ class MethodEntry:
     published: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     own_weight_decay: bool = True
     code: str = ""
+    embeds_with: Embeds = "network"
+    needs_super_classes: bool = False
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it is a loss that takes optimiser steps; a linear metric is fitted and a baseline stands as it is."""
+        return self.family in ("pair", "class")

@@ -31,9 +31,13 @@ class Mined(nn.Module):
         self.loss = loss
         self.miner = miner
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """(B, D) float and (B,) int64 -> scalar."""
-        loss: Tensor = self.loss(embeddings, labels, self.miner(embeddings, labels))
+    def forward(
+        self, embeddings: Tensor, labels: Tensor, *, ref_emb: Tensor | None = None, ref_labels: Tensor | None = None
+    ) -> Tensor:
+        """(B, D) float and (B,) int64, and with references (R, D) and (R,) -> scalar."""
+        references = () if ref_emb is None else (ref_emb, ref_labels)
+        mined = self.miner(embeddings, labels, *references)
+        loss: Tensor = self.loss(embeddings, labels, mined, *references)
         return loss
 
 
@@ -67,6 +71,10 @@ MS = MethodEntry(
         "mlrc:cars196": {"alpha": 14.35, "beta": 75.83, "base": 0.66},
         "mlrc:sop": {"alpha": 8.49, "beta": 57.38, "base": 0.41},
         "mlrc:cub200-batch256": {"alpha": 0.01, "beta": 46.85, "base": 0.82},
+        "ccp:cub200": {"alpha": 2.0, "beta": 40.0, "base": 0.5},
+        "ccp:cars196": {"alpha": 14.35, "beta": 75.83, "base": 0.66},
+        "ccp:sop": {"alpha": 2.0, "beta": 40.0, "base": 0.5},
+        "ccp:inshop": {"alpha": 8.49, "beta": 57.38, "base": 0.41},
     },
 )
 

@@ -3,27 +3,40 @@
     mean over the batch of  -log e^(-scale d^2(x_i, p_y)) / sum over all classes c of e^(-scale d^2(x_i, p_c))
 
 Proxies have unit length in the formula, not in memory. The own proxy stands in the denominator, as in PML and the
-reality check; the 2017 paper leaves it out and has no scale. An image whose own softmax share underflows to zero in
-float32 is left out of the mean by PML: only far beyond the published scales, with an image on a wrong proxy.
+reality check; the 2017 paper leaves it out and has no scale. PML's ProxyNCALoss takes the logarithm of a softmax, which
+gives gradients that are not numbers at the scales near 100 that are searched; the cross entropy here is the same
+formula and does not.
 """
 
+import torch
 from optuna.distributions import FloatDistribution
-from pytorch_metric_learning.losses import ProxyNCALoss
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from benchmark.methods.distances import EuclideanToUnit
 from benchmark.methods.entry import W_LR, MethodEntry, own_weights_lr
 
 
+class ProxySoftmax(nn.Module):
+    """Cross entropy over -scale x squared distances to `proxies`, (n_classes, embedding_dim).
+
+    These start as normal draws of deviation `spread`.
+    """
+
+    def __init__(self, n_classes: int, embedding_dim: int, scale: float, spread: float = 1.0) -> None:
+        super().__init__()
+        self.proxies = nn.Parameter(spread * torch.randn(n_classes, embedding_dim))
+        self.scale = scale
+        self.distance = EuclideanToUnit(power=2)
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """(B, D) float and (B,) int64 -> scalar."""
+        return cross_entropy(-self.scale * self.distance(embeddings, self.proxies), labels)
+
+
 def build(*, n_classes: int, embedding_dim: int, softmax_scale: float) -> nn.Module:
-    """PML's loss; proxies start as normal draws."""
-    loss: nn.Module = ProxyNCALoss(
-        num_classes=n_classes,
-        embedding_size=embedding_dim,
-        softmax_scale=softmax_scale,
-        distance=EuclideanToUnit(power=2),
-    )
-    return loss
+    """Proxies start as PML's do."""
+    return ProxySoftmax(n_classes, embedding_dim, softmax_scale)
 
 
 ENTRY = MethodEntry(

@@ -19,32 +19,65 @@ from benchmark.errors import BenchmarkError
 from benchmark.methods import (
     arcface,
     baselines,
+    ccp,
     contrastive,
+    contrastive_cosine,
     cosface,
     fastap,
+    hpl,
+    lifted,
     margin,
+    margin_dw,
     ms,
+    n_pairs,
     norm_softmax,
+    norm_softmax_sampled,
     ntxent,
+    proxy_anchor,
     proxy_nca,
+    proxy_nca_pp,
+    siamese,
     snr,
     soft_triple,
+    sphereface,
     triplet,
+    triplet_semihard,
+    xbm,
 )
 from benchmark.methods.entry import W_LR, MethodEntry, Space, Value
+from benchmark.methods.linear import euclidean, itml, lmnn, mmc, nca, whitened, within_class
 from benchmark.methods.user import file_entry, installed_entry, installed_names, pml_entry, pml_names
 from protocols.errors import did_you_mean
 
 _BUILT_IN = (
     baselines.PIXELS,
     baselines.UNTRAINED,
+    baselines.PRETRAINED,
+    euclidean.ENTRY,
+    whitened.ENTRY,
+    within_class.ENTRY,
+    nca.ENTRY,
+    lmnn.ENTRY,
+    itml.ENTRY,
+    mmc.ENTRY,
     contrastive.ENTRY,
+    contrastive_cosine.ENTRY,
+    siamese.HADSELL,
+    siamese.CHOPRA,
     triplet.ENTRY,
+    triplet_semihard.ENTRY,
+    lifted.ENTRY,
+    n_pairs.ENTRY,
     ntxent.ENTRY,
     proxy_nca.ENTRY,
+    proxy_nca_pp.ENTRY,
+    proxy_anchor.ENTRY,
     margin.MARGIN,
     margin.MARGIN_CLASS,
+    margin_dw.ENTRY,
     norm_softmax.ENTRY,
+    norm_softmax_sampled.ENTRY,
+    sphereface.ENTRY,
     cosface.ENTRY,
     arcface.ENTRY,
     fastap.ENTRY,
@@ -52,10 +85,17 @@ _BUILT_IN = (
     ms.MS,
     ms.MS_MINER,
     soft_triple.ENTRY,
+    xbm.CONTRASTIVE,
+    *ccp.ENTRIES.values(),
+    *hpl.ENTRIES,
 )
 METHODS: dict[str, MethodEntry] = {entry.name: entry for entry in _BUILT_IN}
-COMPOSERS: dict[str, Callable[[MethodEntry], MethodEntry]] = {}  # "ccp" makes the method ccp(NAME) of the method NAME
-_COMPOSED = re.compile(r"([a-z-]+)\((.+)\)")
+COMPOSERS: dict[str, Callable[[MethodEntry], MethodEntry]] = {  # "ccp" makes the method ccp(NAME) of the method NAME
+    "ccp": ccp.compose,
+    "xbm": xbm.compose,
+    **hpl.COMPOSERS,
+}
+_COMPOSED = re.compile(r"([a-z0-9-]+)\((.+)\)")
 
 
 def method_entry(name: str) -> MethodEntry:

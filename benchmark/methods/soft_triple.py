@@ -8,7 +8,8 @@ Ten centres a class, as the reality check ran it; centres have unit length in th
 divides, in the paper, in PML and here (PML keeps its inverse under the same name): the published values near 50 make
 q nearly uniform. PML's loss has no centre term unless it is given one, and PML's own term needs the similarities of all
 centres to all (29 GB at 8,488 classes), so the same sum is computed here class by class, and not at all
-where reg_weight is 0.
+where reg_weight is 0. CCP's names are lambda, tau and delta for la, reg_weight and margin; its SoftTriple-L has ten
+centres on CUB200 and Cars196 and four on SOP and In-shop, so only the first two are published values here.
 """
 
 from math import comb
@@ -75,5 +76,7 @@ ENTRY = MethodEntry(
         "mlrc:cars196": {W_LR: 0.00014, "la": 17.69, "gamma": 19.18, "reg_weight": 0.0669, "margin": 0.3588},
         "mlrc:sop": {W_LR: 8.68e-05, "la": 100.0, "gamma": 47.9, "margin": 0.3145},
         "mlrc:cub200-batch256": {W_LR: 0.000106, "la": 72.12, "gamma": 51.07, "reg_weight": 0.443, "margin": 0.6959},
+        "ccp:cub200": {"la": 20.0, "gamma": 0.1, "reg_weight": 0.2, "margin": 0.01},
+        "ccp:cars196": {"la": 17.69, "gamma": 19.18, "reg_weight": 0.0669, "margin": 0.3588},
     },
 )

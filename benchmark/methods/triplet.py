@@ -32,5 +32,9 @@ ENTRY = MethodEntry(
         "mlrc:cars196": {"margin": 0.119},
         "mlrc:sop": {"margin": 0.0451},
         "mlrc:cub200-batch256": {"margin": 0.1368},
+        "ccp:cub200": {"margin": 0.0961},
+        "ccp:cars196": {"margin": 0.119},
+        "ccp:sop": {"margin": 0.0451},
+        "ccp:inshop": {"margin": 0.0451},
     },
 )
