@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from benchmark.jobs import Job, fold_seed
 from benchmark.methods.entry import W_LR, MethodEntry, Space, Value
 from benchmark.methods.registry import space_hash, space_json
+from protocols.datasets.cache import PixelCache
 from protocols.datasets.index import ImageIndex
 from protocols.datasets.tensors import ImageTensors
-from protocols.metrics import Evaluation, evaluate
+from protocols.errors import ProtocolError
+from protocols.metrics import METRICS_VERSION, Evaluation, Search, evaluate
 from protocols.spec import Protocol
 from protocols.splits import Split
 from results.comparison import Comparison
@@ -37,11 +39,17 @@ class Bench:
     artifacts: Path
     threads: int
     device: str
+    search: Search = "torch"  # what finds the neighbours; it changes no value
+    cache: Path | None = None  # of the resized images, where it is made; it changes no value
+    checkpoints: Path | None = None  # where running jobs leave what they need to go on; it changes no value
+    keep_checkpoints: bool = False  # whether the best weights of final jobs stay there
 
     @cached_property
     def images(self) -> ImageTensors:
-        """Input tensors of this process, decoded at most once where they fit."""
-        return ImageTensors(self.index, self.protocol.transforms, self.protocol.trunk.input)
+        """Input tensors of this process, out of the cache or decoded at most once where they fit."""
+        transforms = self.protocol.transforms
+        cache = PixelCache(self.cache, self.index, transforms.resize_px) if self.cache else None
+        return ImageTensors(self.index, transforms, self.protocol.trunk.input, cache, self.device)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the decoded images: each process decodes its own."""
@@ -61,14 +69,30 @@ class Bench:
         """Training classes of one fold."""
         return len(self.split.folds[fold].train)
 
+    def super_classes(self, fold: int) -> tuple[str, ...] | None:
+        """The super-class of each training class of one fold, where the data set has any."""
+        if self.index.super_classes is None:
+            return None
+        super_class_of = dict(zip(self.index.classes, self.index.super_classes, strict=True))
+        return tuple(super_class_of[name] for name in self.split.folds[fold].train)
+
     def evaluate(self, embeddings: torch.Tensor, indices: NDArray[np.int64]) -> Evaluation:
-        """The metrics of the (N, D) float32 embeddings of these images: all search all, or queries the gallery."""
-        labels = torch.from_numpy(self.index.targets[indices])
+        """The metrics of the (N, D) float32 embeddings of these images: all search all, or queries the gallery.
+
+        Raises:
+            ProtocolError: if the protocol wants other definitions than this code's, or as `protocols.metrics.evaluate`.
+        """
+        check_metrics_version(self.protocol)
+        labels = torch.from_numpy(self.index.targets[indices]).to(embeddings.device)
+        recall_at = self.protocol.evaluation.recall_at_for(self.index.standard_name)
         if self.index.gallery is None or not self.index.gallery[indices].any():
-            return evaluate(embeddings, labels)
-        stored = torch.from_numpy(self.index.gallery[indices])
+            return evaluate(embeddings, labels, recall_at=recall_at, search=self.search)
+        stored = torch.from_numpy(self.index.gallery[indices]).to(embeddings.device)
         queries = embeddings[~stored], labels[~stored]
-        return evaluate(*queries, gallery=embeddings[stored], gallery_labels=labels[stored])
+        gallery = embeddings[stored]
+        return evaluate(
+            *queries, gallery=gallery, gallery_labels=labels[stored], recall_at=recall_at, search=self.search
+        )
 
     def space(self, entry: MethodEntry) -> Space:
         """The search space of a method here: of its smallest fold, without what the protocol fixes."""
@@ -124,6 +148,7 @@ class Bench:
             protocol={"title": self.protocol.title, "digest": job.protocol, "values": self.protocol.values()},
             dataset={
                 "name": self.index.name,
+                "standard_name": self.index.standard_name,
                 "content_hash": job.dataset,
                 "n_classes": self.index.n_classes,
                 "n_images": self.index.n_images,
@@ -134,6 +159,16 @@ class Bench:
             hyperparameters=dict(job.hyperparameters),
             purpose=job.purpose,
             run=job.run,
+        )
+
+
+def check_metrics_version(protocol: Protocol) -> None:
+    """Refuse a protocol whose metrics are defined otherwise than here."""
+    wanted = protocol.evaluation.metrics_version
+    if wanted != METRICS_VERSION:
+        raise ProtocolError(
+            f"{protocol.title}: evaluation.metrics_version is {wanted}; this code computes version {METRICS_VERSION}. "
+            "Use the release of the package that has the protocol."
         )
 
 

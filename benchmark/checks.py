@@ -12,7 +12,7 @@ from benchmark.methods.entry import MethodEntry
 from benchmark.seeding import stream
 from protocols.model import build_model
 from protocols.sampler import batch_plan
-from protocols.spec import Protocol
+from protocols.spec import Folds, Protocol
 from protocols.transforms import ImageTransforms
 
 
@@ -45,6 +45,15 @@ def check_network(protocol: Protocol) -> None:
         ) from error
 
 
+def check_trunk(entry: MethodEntry, protocol: Protocol) -> None:
+    """Refuse to call a trunk of random weights pretrained."""
+    if entry.name == "pretrained" and protocol.trunk.weights == "random":
+        raise BenchmarkError(
+            f"{entry.name}: the trunk of {protocol.title} has random weights, nothing was pretrained. Leave the method "
+            "out, or choose a protocol whose trunk.weights name a file (mlrc protocols)."
+        )
+
+
 def check_sides(bench: Bench) -> None:
     """Refuse folds whose evaluation could only give one number."""
     alone = set(bench.index.lone_classes)
@@ -53,7 +62,7 @@ def check_sides(bench: Bench) -> None:
         if len(classes) < 2:
             raise BenchmarkError(
                 f"{bench.index.location}: {side} side is the single class {classes[0]!r}, so every neighbour is a hit "
-                f"and MAP@R is always 1. Add classes: {bench.n_folds} folds need {2 * bench.n_folds} for training."
+                f"and MAP@R is always 1. Add classes: {_needed(bench.protocol.folds)} for training."
             )
         if alone.issuperset(classes):
             raise BenchmarkError(
@@ -62,8 +71,28 @@ def check_sides(bench: Bench) -> None:
             )
 
 
+def _needed(folds: Folds) -> str:
+    if folds.kind == "holdout":  # of one class more than there are parts, the last part has two
+        return f"{folds.holdout_parts} parts need {folds.holdout_parts + 1}"
+    return f"{folds.n_folds} folds need {2 * folds.n_folds}"
+
+
 def check_batches(entry: MethodEntry, bench: Bench) -> None:
     """Refuse a fold with too few classes for a batch of this method's family."""
-    if entry.family != "baseline":
+    if entry.is_trained:
         for fold in range(bench.n_folds):
             batch_plan(bench.protocol.batch, "class" if entry.family == "class" else "pair", bench.n_classes(fold))
+
+
+def check_super_classes(entry: MethodEntry, bench: Bench) -> None:
+    """Refuse a method that needs super-classes where a fold's training classes have none, one, or one each."""
+    if not entry.needs_super_classes:
+        return
+    for fold in range(bench.n_folds):
+        found, n_classes = len(set(bench.super_classes(fold) or ())), bench.n_classes(fold)
+        if not 2 <= found < n_classes:
+            raise BenchmarkError(
+                f"{entry.name}: {bench.index.location} has {found} super-classes over the {n_classes} training classes "
+                f"of fold {fold}; from 2 to {n_classes - 1} are needed. Sort the class folders into folders, one for "
+                "each super-class."
+            )

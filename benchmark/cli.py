@@ -6,7 +6,8 @@ done; 2 usage or data error, in one line with the way out; 3 interrupted, the sa
 
 import io
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,12 +17,23 @@ from typer.exceptions import TyperException
 from benchmark.console import DONE, INTERRUPTED, JOBS_FAILED, USAGE, console, errors, print_json, say_error
 from benchmark.data_commands import data_app
 from benchmark.errors import BenchmarkError, Interrupted
-from benchmark.options import DEFAULT_STORE, AsJson, Out, StoreUrl, SuiteOptions, with_suite_options
+from benchmark.options import (
+    DATA_HELP,
+    DEFAULT_STORE,
+    AsJson,
+    Out,
+    Published,
+    StoreUrl,
+    SuiteOptions,
+    with_suite_options,
+)
+from benchmark.oversight_commands import oversight_app
 from protocols.errors import ProtocolError
 from reports.errors import ReportError
-from results.errors import ResultsError
+from results.errors import ResultsError, StoreUnavailable
 
 if TYPE_CHECKING:
+    from reports.analyses.drawing import Gallery
     from reports.tables import Table
     from results.comparison import Comparison
     from results.store import Store
@@ -39,17 +51,20 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(data_app, name="data")
+app.add_typer(oversight_app)  # its commands stand beside the others
 
 
 @app.command()
 def demo(store: StoreUrl = DEMO_STORE, out: Out = Path("runs/demo"), as_json: AsJson = False) -> None:
     """Search and run eight methods on generated images, in minutes; ends with the table and the plot."""
+    from results.database import database_url, place
+
     failed = _run(SuiteOptions(list(DEMO_METHODS), "demo", store=store), ("search", "finals"), out, as_json)
     if not as_json:
         console.print(
             "This was a demonstration: too few steps, trials and runs for a verdict. The real thing, on your images:\n"
             "  mlrc run contrastive ms norm-softmax --protocol mini --data path/to/images\n"
-            f"What the demonstration found is in its own store: mlrc status --store {store.removeprefix('sqlite:///')}",
+            f"What the demonstration found is in its own store: mlrc status --store {place(database_url(store))}",
             soft_wrap=True,
             highlight=False,
         )
@@ -58,9 +73,9 @@ def demo(store: StoreUrl = DEMO_STORE, out: Out = Path("runs/demo"), as_json: As
 
 @app.command()
 @with_suite_options
-def run(options: SuiteOptions, out: Out = None, as_json: AsJson = False) -> None:
+def run(options: SuiteOptions, published: Published = None, out: Out = None, as_json: AsJson = False) -> None:
     """Search each method, run the final runs with its best hyper-parameters, print the table."""
-    raise typer.Exit(_run(options, ("search", "finals"), out, as_json))
+    raise typer.Exit(_run(options, ("search", "finals") if published is None else ("finals",), out, as_json, published))
 
 
 @app.command()
@@ -72,15 +87,30 @@ def search(options: SuiteOptions, as_json: AsJson = False) -> None:
 
 @app.command()
 @with_suite_options
-def finals(options: SuiteOptions, out: Out = None, as_json: AsJson = False) -> None:
+def finals(options: SuiteOptions, published: Published = None, out: Out = None, as_json: AsJson = False) -> None:
     """Run the final runs of methods whose search is done, print the table."""
-    raise typer.Exit(_run(options, ("finals",), out, as_json))
+    raise typer.Exit(_run(options, ("finals",), out, as_json, published))
 
 
 @app.command()
-def report(store: StoreUrl = DEFAULT_STORE, out: Out = None, as_json: AsJson = False) -> None:
+def report(
+    method: Annotated[str | None, typer.Argument(help="With --hierarchy: of this method alone.")] = None,
+    store: StoreUrl = DEFAULT_STORE,
+    out: Out = None,
+    hierarchy: Annotated[
+        bool, typer.Option("--hierarchy", help="Instead: the classes that hierarchical proxies put together.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Print the tables of all finished runs; one table for each protocol, data set and split."""
+    if method is not None and not hierarchy:
+        raise ReportError(f"a METHOD ({method!r}) goes with --hierarchy; tables hold all methods. Leave it out.")
+    if out is not None and hierarchy:
+        raise ReportError("--hierarchy writes no files; leave --out away, or send --json into a file.")
     with _open_store(store, must_exist=True) as opened:
+        if hierarchy:
+            _show_hierarchies(opened, method, as_json)
+            return
         tables = _tables(opened)
         if not tables:
             raise ResultsError(f"{opened.name}: nothing is recorded there yet; mlrc run fills it.")
@@ -88,8 +118,35 @@ def report(store: StoreUrl = DEFAULT_STORE, out: Out = None, as_json: AsJson = F
 
 
 @app.command()
+def figure(
+    name: Annotated[str | None, typer.Argument(help="One of the figures; without it they are listed.")] = None,
+    store: StoreUrl = DEFAULT_STORE,
+    method: Annotated[str | None, typer.Option("--method", "-m", help="Of this method alone.")] = None,
+    data: Annotated[str | None, typer.Option("--data", "-d", help=f"For test embeddings: {DATA_HELP}")] = None,
+    tsne: Annotated[bool, typer.Option("--tsne", help="embedding-map: t-SNE instead of principal components.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for PNG, SVG and CSV.")] = Path("runs/figures"),
+    as_json: AsJson = False,
+) -> None:
+    """Draw an analysis of what a store holds, with the numbers behind it; without a NAME, list the figures."""
+    from reports.analyses.catalogue import FIGURES
+    from reports.save import save_drawings
+
+    if name is None:
+        _show_figures({key: found.shows for key, found in FIGURES.items()}, as_json)
+        return
+    drawn = _gallery(name, store, method, data, tsne)
+    for reason in drawn.left_out:
+        say_error(f"left out: {reason}")
+    paths = [str(path) for path in save_drawings(name, drawn.drawings, out)]
+    if as_json:
+        print_json(paths)
+    else:
+        console.print("\n".join(paths), markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
 def status(store: StoreUrl = DEFAULT_STORE, as_json: AsJson = False) -> None:
-    """What is done, failed and left, by method."""
+    """What is done, running, failed and left, by method, how fast it goes and when it should end."""
     with _open_store(store, must_exist=True) as opened:
         _show_status(opened, as_json)
 
@@ -131,7 +188,21 @@ def list_protocols(
         console.print(details({"digest": lines[0]["digest"], **flat(lines[0]["values"])}) if name else found)
 
 
-def _run(options: SuiteOptions, phases: Sequence[str], out: Path | None, as_json: bool) -> int:
+@app.command()
+def weights(protocol: Annotated[str, typer.Argument(help="A name from `mlrc protocols`.")]) -> None:
+    """Fetch the trunk weights that a protocol wants from their published address; their hash is checked."""
+    from benchmark.fetching import FetchProgress
+    from protocols.catalogue import protocol_named
+    from protocols.trunks.fetch import fetch_weights
+
+    with FetchProgress(errors) as progress:
+        path, is_new = fetch_weights(protocol_named(protocol).trunk, progress)
+    console.print(f"{'Fetched' if is_new else 'Already there'}: {path}", highlight=False, soft_wrap=True)
+
+
+def _run(
+    options: SuiteOptions, phases: Sequence[str], out: Path | None, as_json: bool, published: str | None = None
+) -> int:
     from protocols.catalogue import protocol_named
     from protocols.derive import derive
 
@@ -143,7 +214,7 @@ def _run(options: SuiteOptions, phases: Sequence[str], out: Path | None, as_json
 
     if out is not None:
         check_folder(out)
-    suite = assemble(options)
+    suite = assemble(options, published)
     rehearse()  # a report that cannot be made is found now, not after the last run
     with _open_store(options.store) as store:
         problems = run_suite(suite, store, phases, errors)
@@ -195,15 +266,63 @@ def _show_tables(tables: "Sequence[Table]", out: Path | None, as_json: bool) -> 
             errors.print(f"written: {path}", markup=False, highlight=False, soft_wrap=True)
 
 
+def _show_hierarchies(store: "Store", method: str | None, as_json: bool) -> None:
+    from reports.hierarchy import as_dict, hierarchies, to_lines
+
+    found = hierarchies(store.records(kind="fold", purpose="final"), method)
+    if as_json:
+        print_json([as_dict(one) for one in found])
+    else:
+        for line in (line for one in found for line in to_lines(one)):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _gallery(name: str, store: str, method: str | None, data: str | None, tsne: bool) -> "Gallery":
+    """The pictures of a figure from a store; all that can be refused at once is refused first."""
+    from reports.analyses.catalogue import FromRecords, figure_named
+
+    found = figure_named(name)
+    if tsne and name != "embedding-map":
+        raise ReportError(f"--tsne goes with embedding-map; leave it out for {name}.")
+    if data is not None and isinstance(found, FromRecords):
+        raise ReportError(f"{name} is drawn from records alone; leave --data out.")
+    with _open_store(store, must_exist=True) as opened:
+        if method is not None and not (records := opened.records(method=method)):
+            known = ", ".join(sorted({record.identity.method for record in opened.records()})) or "none"
+            raise ResultsError(f"{opened.name}: nothing of {method!r} is recorded there. Methods there: {known}.")
+        if isinstance(found, FromRecords):
+            return found.draw(opened.records(method=method, purpose=found.purpose))
+        records = opened.records(kind="fold", method=method, purpose="final")
+
+    from benchmark.embeddings import embeddings_folder, load_embeddings
+    from benchmark.figure_commands import dataset_of, fold_models, held_out_images
+    from reports.analyses.embedded import Embedded
+
+    index = dataset_of(name, data)
+    models = fold_models(records, index)
+    embedded = Embedded(models, held_out_images(models, index), partial(load_embeddings, embeddings_folder(store)))
+    return found.draw(embedded, tsne=True) if tsne else found.draw(embedded)
+
+
+def _show_figures(lines: "Mapping[str, str]", as_json: bool) -> None:
+    from benchmark.listings import table
+
+    found = [{"name": name, "shows": shows} for name, shows in lines.items()]
+    if as_json:
+        print_json(found)
+    else:
+        console.print(table(found, ("name", "shows")))
+
+
 def _show_status(store: "Store", as_json: bool) -> None:
     from benchmark.listings import table
-    from benchmark.status import columns, status_lines
+    from benchmark.status import columns, shown, status_lines
 
     lines = status_lines(store)
     if as_json:
         print_json(lines)
     else:
-        console.print(table(lines, columns(lines)))
+        console.print(table([shown(line) for line in lines], columns(lines)))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -222,6 +341,9 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         return USAGE
     except Interrupted:
         code = TYPERS_INTERRUPT
+    except StoreUnavailable as error:
+        say_error(f"error: {error}")
+        return INTERRUPTED
     except (BenchmarkError, ProtocolError, ReportError, ResultsError) as error:
         say_error(f"error: {error}")
         return USAGE

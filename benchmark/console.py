@@ -6,7 +6,7 @@ import sys
 from rich.console import Console
 
 # 1 is a negative verdict; 2 a usage or data error; 3 interrupted, the same command goes on; 4 some jobs failed.
-DONE, USAGE, INTERRUPTED, JOBS_FAILED = 0, 2, 3, 4
+DONE, NEGATIVE, USAGE, INTERRUPTED, JOBS_FAILED = 0, 1, 2, 3, 4
 
 console = Console()
 errors = Console(stderr=True)

@@ -9,6 +9,7 @@ from benchmark.jobs import EnsembleJob, Job
 from benchmark.methods.entry import MethodEntry, Value
 from benchmark.search import WorkSteps
 from results.record import FoldRecord
+from results.repeats import is_concatenated, n_final_folds, n_final_runs
 
 
 def finals(entry: MethodEntry, bench: Bench, hyperparameters: dict[str, Value]) -> WorkSteps:
@@ -16,16 +17,15 @@ def finals(entry: MethodEntry, bench: Bench, hyperparameters: dict[str, Value]) 
     runs = final_jobs(entry, bench, hyperparameters)
     records = yield [job for jobs in runs for job in jobs]
     done = {record.id for record in records if isinstance(record, FoldRecord) and record.outcome == "done"}
-    whole = [jobs for jobs in runs if len(jobs) == bench.n_folds and all(job.id in done for job in jobs)]
-    if whole:
+    whole = [jobs for jobs in runs if all(job.id in done for job in jobs)]
+    if whole and is_concatenated(entry.name, bench.protocol.values()):
         yield [EnsembleJob(members=tuple(jobs)) for jobs in whole]
 
 
 def final_jobs(entry: MethodEntry, bench: Bench, hyperparameters: dict[str, Value]) -> list[list[Job]]:
-    """The fold jobs of each final run. Pixels know no seed and no fold, so they have one job."""
-    if entry.name == "pixels":
-        return [[bench.job(entry, {}, run=1, fold=0)]]
+    """The fold jobs of each final run; fewer where nothing is random, or no fold matters (`results.repeats`)."""
+    protocol = bench.protocol.values()
     return [
-        [bench.job(entry, hyperparameters, run=run, fold=fold) for fold in range(bench.n_folds)]
-        for run in range(1, bench.protocol.finals.n_runs + 1)
+        [bench.job(entry, hyperparameters, run=run, fold=fold) for fold in range(n_final_folds(entry.name, protocol))]
+        for run in range(1, n_final_runs(entry.name, protocol) + 1)
     ]

@@ -1,7 +1,8 @@
 """The learning side of a fold: batches in, one optimiser step at a time, with the method's hooks around it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -12,15 +13,18 @@ from benchmark.bench import Bench
 from benchmark.context import Context
 from benchmark.errors import BenchmarkError
 from benchmark.failure import FoldFailure, raised_by_method
+from benchmark.in_force import InForce, training_in_force
 from benchmark.jobs import Job
+from benchmark.method_memory import MethodMemory
 from benchmark.methods.entry import MethodEntry
 from benchmark.methods.registry import build_method
 from benchmark.optimisers import build_optimiser
 from benchmark.seeding import derived_seed, stream
 from protocols.audit import Audit
 from protocols.fold import FoldImages, Indices
-from protocols.model import EmbeddingModel
+from protocols.model import EmbeddingModel, normalised
 from protocols.sampler import BatchSampler, batch_plan
+from protocols.spec import Cadence
 from results.errors import ResultsError
 from results.strict import plain
 
@@ -52,12 +56,17 @@ class Learner:
             embed=self._embed_for_method,
             trainable_parameters=tuple(model.trainable_parameters()),
             generator=stream(job.seed, "method hooks"),
+            normalise=partial(normalised, rule=model.normalisation),
+            reset_optimiser=self._reset_optimiser,
+            class_names=bench.split.folds[job.fold].train,
+            super_classes=bench.super_classes(job.fold),
         )
         self._penalty = getattr(self.method, "penalty", None)
         self._after_step = getattr(self.method, "after_step", None)
         self._losses: list[torch.Tensor] = []
         self.n_steps = 0
         self._call("begin", self._context)
+        self._memory = MethodMemory(self.method)
 
     def train(self, n_steps: int) -> None:
         """Learn from the next `n_steps` batches. The losses stay on the device until `mean_loss` asks."""
@@ -107,13 +116,46 @@ class Learner:
         self._losses.clear()
         return float(window.mean())
 
-    def audit_training(self) -> None:
-        """Prove that every step had its planned batch."""
+    def finish(self) -> None:
+        """Prove that every step had its planned batch, and let the method see the network as training left it."""
         self._audit.training_finished(self.n_steps)
+        self._call("finish", self._context)
+
+    def in_force(self, cadence: Cadence) -> InForce:
+        """Optimiser, batches and schedule as they are."""
+        return training_in_force(self._optimiser, self._sampler.counts, self._warmup_steps, cadence)
 
     def after_validation(self, map_at_r: float) -> None:
         """Tell the method what the validation found."""
         self._call("after_validation", map_at_r, self._context)
+
+    def state(self) -> dict[str, Any]:
+        """All that the next steps depend on, as plain values; after a validation, when no loss waits for `mean_loss`.
+
+        Raises:
+            CannotBeKept: if the method has something else in its memory.
+        """
+        return {
+            "n_steps": self.n_steps,
+            "network": self._model.state_dict(),
+            "method": self._memory.state(),
+            "optimiser": self._optimiser.state_dict(),
+            "sampler": self._sampler.state_dict(),
+            "batches_checked": self._audit.batches_checked(),
+            "augmentation": [random.bit_generator.state for random in (self._augmentation, self._method_augmentation)],
+            "method_hooks": self._context.generator.get_state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on where the learner of the same job stood that gave `state`."""
+        self.n_steps = state["n_steps"]
+        self._model.load_state_dict(state["network"])
+        self._memory.restore(state["method"])
+        self._optimiser.load_state_dict(state["optimiser"])
+        self._sampler.load_state_dict(state["sampler"])
+        self._audit.resume(state["batches_checked"])
+        self._augmentation.bit_generator.state, self._method_augmentation.bit_generator.state = state["augmentation"]
+        self._context.generator.set_state(state["method_hooks"])
 
     def summary(self) -> dict[str, Any] | None:
         """What the method says of itself at the end, if it has a `summary()`.
@@ -149,6 +191,10 @@ class Learner:
 
     def _train_images(self, chosen: Indices, seeds: list[int]) -> torch.Tensor:
         return self._images.train_batch(chosen, seeds).to(self._device, non_blocking=True)
+
+    def _reset_optimiser(self, parameters: Iterable[nn.Parameter]) -> None:
+        for parameter in parameters:
+            self._optimiser.state.pop(parameter, None)
 
     def _embed_for_method(self, indices: Indices) -> torch.Tensor:
         was_training = self._model.training

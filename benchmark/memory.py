@@ -4,6 +4,7 @@ import ctypes
 import os
 import platform
 import sys
+from pathlib import Path
 
 import torch
 
@@ -15,6 +16,9 @@ def peak_memory_bytes(device: str) -> int:
     """Peak bytes on the device, or of the process on a CPU; 0 where the system does not tell."""
     if device.startswith("cuda"):
         return int(torch.cuda.max_memory_allocated(device))
+    if platform.system() == "Linux":  # of this process alone: what getrusage tells begins with the peak of its parent
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
     try:
         import resource
     except ImportError:  # Windows

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, fields
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 DEFAULT_STORE = "sqlite:///runs/mlrc.db"
 DATA_HELP = (
     "shapes:shifted, shapes:centred, a folder of images, or a data set of the papers with its folder: cub200:PATH, "
-    "cars196:PATH, sop:PATH, inshop:PATH, inaturalist2019:PATH."
+    "cars196:PATH, sop:PATH, inshop:PATH, inaturalist2019:PATH, mnist:PATH."
 )
 
 Methods = Annotated[
@@ -27,10 +27,26 @@ Settings = Annotated[
 Weights = Annotated[
     Path | None, typer.Option("--weights", help="The trunk's weight file; its hash must be the protocol's.")
 ]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Decode images at each use; the results are the same.")]
+Search = Annotated[
+    Literal["torch", "faiss"], typer.Option("--search", help="What finds the neighbours; the results are the same.")
+]
+KeepCheckpoints = Annotated[
+    bool,
+    typer.Option(
+        "--keep-checkpoints",
+        help="Keep the best weights of each final run's folds, STORE.checkpoints/<job id>.best.pt: a state_dict for "
+        "torch.load(path, weights_only=True).",
+    ),
+]
 StoreUrl = Annotated[str, typer.Option("--store", help="A SQLite file or a database URL.")]
 ExecutorName = Annotated[str, typer.Option("--executor", help="processes or inline.")]
 Workers = Annotated[int | None, typer.Option("--workers", "-w", help="Worker processes; default: one a core.")]
 Threads = Annotated[int, typer.Option("--threads", help="Torch threads of one job; may change the last bits.")]
+Published = Annotated[
+    str | None,
+    typer.Option("--published", metavar="KEY", help="A paper's values instead of a search: mlrc:cub200, ccp:sop, ..."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", help="Folder for tables (Markdown, CSV) and plots (PNG, SVG).")
@@ -50,6 +66,9 @@ class SuiteOptions:
     workers: Workers = None  # None: one a core
     threads: Threads = 1  # of one job; not derived from the workers, so that these never change a bit of a result
     weights: Weights = None  # the trunk's file, where it is not in its usual place
+    search: Search = "torch"
+    no_cache: NoCache = False  # True: nor is it remembered which images decode
+    keep_checkpoints: KeepCheckpoints = False
 
 
 def with_suite_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from benchmark.jobs import Job, Work
 from results.record import FoldRecord, Record
+from results.repeats import ONE_MODEL
 
 
 class SuiteProgress:
@@ -71,7 +72,7 @@ class SuiteProgress:
             folds.append(found["map_at_r"] if found and record.outcome == "done" else None)
             if record.outcome == "failed":
                 self._say(f"{method}: {work.purpose} fold {work.fold} failed, {record.reason}: {record.message}")
-            if len(folds) == self._n_folds or work.method == "pixels":
+            if len(folds) == (1 if work.method in ONE_MODEL else self._n_folds):
                 self._step_done(method, work, folds, fresh)
                 folds.clear()
         self._move(method)

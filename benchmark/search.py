@@ -51,9 +51,9 @@ def search(entry: MethodEntry, bench: Bench, store: Store, storage: optuna.stora
         records = yield trial_jobs(bench, entry, hyperparameters)
         values = fold_values(records)
         if len(values) == bench.n_folds:
-            study.tell(number, fmean(values))
+            study.tell(number, fmean(values), skip_if_finished=True)
         else:
-            study.tell(number, state=TrialState.FAIL)
+            study.tell(number, state=TrialState.FAIL, skip_if_finished=True)
         store.put_study(_state(state, study, space, entry, bench, store))
 
 
@@ -150,7 +150,7 @@ def _state(
         best_trial=best.number,
         best_hyperparameters=dict(best.params),
         best_value=best.value,
-        best_standard_error=stdev(values) / sqrt(len(values)),
+        best_standard_error=stdev(values) / sqrt(len(values)) if len(values) > 1 else None,
     )
 
 

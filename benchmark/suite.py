@@ -8,7 +8,7 @@ is claimed in the store first: a second driver on the same store takes other met
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,17 +17,19 @@ from typing import Protocol as Interface
 import optuna
 
 from benchmark.bench import Bench
+from benchmark.checkpoint import checkpointed_jobs, remove_checkpoints
 from benchmark.errors import BenchmarkError, Interrupted
 from benchmark.executors.inline import InlineExecutor
 from benchmark.executors.processes import WorkerPool
 from benchmark.executors.worker import perform
 from benchmark.finals import final_jobs, finals
 from benchmark.jobs import Work
-from benchmark.methods.entry import MethodEntry
+from benchmark.methods.entry import MethodEntry, Value
 from benchmark.search import WorkSteps, search, winner
 from results.claims import new_owner
 from results.errors import ResultsError
 from results.record import FoldRecord, Record
+from results.repeats import is_concatenated
 from results.store import Store
 
 RESULT_REASONS = ("non-finite", "collapsed", "method-error")  # a method's doing; others: the machine's or the data's
@@ -48,12 +50,21 @@ class Listener(Interface):
 
 
 def campaign(
-    entry: MethodEntry, bench: Bench, store: Store, storage: optuna.storages.BaseStorage, phases: Sequence[str]
+    entry: MethodEntry,
+    bench: Bench,
+    store: Store,
+    storage: optuna.storages.BaseStorage,
+    phases: Sequence[str],
+    given: dict[str, Value] | None = None,
 ) -> WorkSteps:
-    """One method's work: its search, then its final runs. A method without a search space goes straight to these."""
+    """One method's work: its search, then its final runs. A method without a search space goes straight to these.
+
+    `given` are the hyper-parameters of the final runs where these do not come from a search.
+    """
     if "search" in phases and bench.space(entry):
         yield from search(entry, bench, store, storage)
-    best = winner(entry, bench, store)  # a search that found none is a problem, whether final runs follow or not
+    # A search that found no winner is a problem, whether final runs follow or not.
+    best = winner(entry, bench, store) if given is None else given
     if "finals" in phases:
         yield from finals(entry, bench, best)
 
@@ -62,7 +73,7 @@ def expected_work(entry: MethodEntry, bench: Bench, phases: Sequence[str]) -> in
     """Pieces of work of a campaign in which nothing fails."""
     searched = "search" in phases and bool(bench.space(entry))
     runs = final_jobs(entry, bench, {}) if "finals" in phases else []
-    ensembles = sum(len(jobs) == bench.n_folds for jobs in runs)
+    ensembles = len(runs) * is_concatenated(entry.name, bench.protocol.values())
     return searched * bench.protocol.search.n_trials * bench.n_folds + sum(map(len, runs)) + ensembles
 
 
@@ -97,18 +108,29 @@ class Driver:
         self._stopping = True
 
     def run(
-        self, entries: Sequence[MethodEntry], storage: optuna.storages.BaseStorage, phases: Sequence[str]
+        self,
+        entries: Sequence[MethodEntry],
+        storage: optuna.storages.BaseStorage,
+        phases: Sequence[str],
+        given: Mapping[str, dict[str, Value]] | None = None,
     ) -> dict[str, str]:
         """Take every method through the phases; returns what went wrong, by method.
+
+        `given`: by method, the hyper-parameters of its final runs where these do not come from a search.
 
         Raises:
             Interrupted: after `stop()`, when running work is finished and stored.
             BrokenProcessPool: if a worker died.
         """
         waiting = deque(
-            _Campaign(entry, campaign(entry, self._bench, self._store, storage, phases), self._claim(entry))
+            _Campaign(
+                entry,
+                campaign(entry, self._bench, self._store, storage, phases, (given or {}).get(entry.name)),
+                self._claim(entry),
+            )
             for entry in entries
         )
+        self._sweep()
         # One campaign runs its folds side by side but waits for the last of them; one more fills that gap.
         at_once = 1 + -(-self._executor.workers // self._bench.n_folds)
         active: list[_Campaign] = []
@@ -125,6 +147,13 @@ class Driver:
         if self._stopping and (waiting or active):
             raise Interrupted
         return self._problems
+
+    def _sweep(self) -> None:
+        """Remove what a kill left of jobs whose record it did not prevent."""
+        stored = self._store.get_many(checkpointed_jobs(self._bench.checkpoints))
+        remove_checkpoints(
+            self._bench.checkpoints, [job_id for job_id, record in stored.items() if _is_result(record)]
+        )
 
     def _claim(self, entry: MethodEntry) -> str:
         return "/".join((*self._bench.comparison, entry.name, entry.code))
@@ -197,6 +226,7 @@ class Driver:
             held, work = self._in_flight.pop(future)
             record = future.result()
             self._store.add(record)
+            remove_checkpoints(self._bench.checkpoints, [work.id])
             if held not in active:
                 continue  # its campaign was given up while this ran
             self._listener.work_done(held.entry.name, work, record, fresh=True)

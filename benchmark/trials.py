@@ -6,37 +6,43 @@ from contextlib import contextmanager
 
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
+from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 
 from results.claims import new_owner
+from results.database import database_url, engine_arguments
 from results.errors import ResultsError
 from results.store import Store
 
 
 def open_trials(store: Store) -> RDBStorage:
-    """Optuna's part of the store, opened by one process at a time: two that create its tables at once both fail."""
+    """Optuna's part of the store, opened by one process at a time: two that create its tables at once both fail.
+
+    It connects when the store answers: where a server was away, Optuna's next step waits for it as the store does.
+
+    Raises:
+        ResultsError: if Optuna's tables are of another version.
+    """
     claim, owner = "optuna tables", new_owner()
     while not store.claim(claim, owner):
         time.sleep(0.05)
     try:
-        return RDBStorage(
-            store.url, engine_kwargs={"connect_args": {"timeout": 60}} if store.url.startswith("sqlite") else None
-        )
+        storage = RDBStorage(store.url, engine_kwargs=engine_arguments(database_url(store.url)))
     except RuntimeError as error:  # its tables are of another version, and it says how to upgrade
         raise ResultsError(f"{store.name}: {error}") from error
     finally:
         store.release(claim, owner)
+    event.listen(storage.engine, "do_connect", lambda *_: store.wait_for_server())
+    return storage
 
 
 @contextmanager
 def database_errors(store: Store) -> Iterator[None]:
-    """What Optuna and SQLAlchemy say of a full disk or a damaged database, in one line."""
+    """What Optuna and SQLAlchemy say of a full disk, a lost server or a damaged database, in one line."""
     try:
         yield
     except (SQLAlchemyError, StorageInternalError) as error:
-        cause: BaseException = error
-        while cause.__cause__ is not None:  # the driver's own words come last, without statement and values
-            cause = cause.__cause__
-        raise ResultsError(
-            f"{store.name}: {cause}; check the disk and its free space, then run the same command again."
-        ) from error
+        cause = error.__cause__ if isinstance(error, StorageInternalError) else error
+        if not isinstance(cause, SQLAlchemyError):
+            raise
+        raise store.explained(cause) from error

@@ -7,22 +7,27 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import optuna
 from rich.console import Console
 
-from benchmark.bench import Bench, default_device
-from benchmark.checks import check_batches, check_network, check_sides
+from benchmark.bench import Bench, check_metrics_version, default_device
+from benchmark.checkpoint import checkpoints_folder
+from benchmark.checks import check_batches, check_network, check_sides, check_super_classes, check_trunk
+from benchmark.console import errors
 from benchmark.embeddings import embeddings_folder
 from benchmark.errors import BenchmarkError, Interrupted
 from benchmark.executors import check_executor, make_executor, usable_cores
-from benchmark.methods.entry import MethodEntry
+from benchmark.methods.entry import MethodEntry, Value
 from benchmark.methods.registry import method_entry
 from benchmark.options import SuiteOptions
+from benchmark.prepared import ready_images
 from benchmark.progress import SuiteProgress
+from benchmark.published import published_values
 from benchmark.suite import Driver, expected_work, trials_told
 from benchmark.trials import database_errors, open_trials
+from protocols.candidates import load_faiss
 from protocols.catalogue import protocol_named
 from protocols.datasets import check_decodes, load_dataset
 from protocols.derive import derive
@@ -44,10 +49,13 @@ class Suite:
     entries: tuple[MethodEntry, ...]
     executor: str
     workers: int
+    given: dict[str, dict[str, Value]]  # hyper-parameters that no search chose, by method
 
 
-def assemble(options: SuiteOptions) -> Suite:
-    """Check everything and put it together.
+def assemble(options: SuiteOptions, published: str | None = None, decode: bool = True) -> Suite:
+    """Check everything and put it together; `published` is the key of the hyper-parameters to run with.
+
+    `decode` False: images are not decoded and no cache is looked for, as nothing will be run.
 
     Raises:
         ProtocolError, DataError, BenchmarkError: in one line, with the way out.
@@ -59,12 +67,16 @@ def assemble(options: SuiteOptions) -> Suite:
     if options.threads < 1:
         raise BenchmarkError(f"--threads is {options.threads}; it must be at least 1.")
     workers = 1 if options.executor == "inline" else workers
+    if options.search == "faiss":
+        load_faiss()
     if options.weights is not None:
         use_weight_file(protocol.trunk, options.weights)
-    if any(entry.name != "pixels" for entry in entries):
+    check_metrics_version(protocol)
+    for entry in entries:
+        check_trunk(entry, protocol)
+    if any(entry.embeds_with != "pixels" for entry in entries):
         check_network(protocol)
     index = load_dataset(options.data)
-    check_decodes(index)
     bench = Bench(
         protocol=protocol,
         index=index,
@@ -72,11 +84,20 @@ def assemble(options: SuiteOptions) -> Suite:
         artifacts=embeddings_folder(options.store),
         threads=options.threads,
         device=default_device(),
+        search=options.search,
+        checkpoints=checkpoints_folder(options.store),
+        keep_checkpoints=options.keep_checkpoints,
     )
     check_sides(bench)
     for entry in entries:
         check_batches(entry, bench)
-    return Suite(bench, entries, options.executor, workers)
+        check_super_classes(entry, bench)
+    given = {} if published is None else {entry.name: published_values(entry, published, bench) for entry in entries}
+    if decode and options.no_cache:
+        check_decodes(index)
+    elif decode:
+        bench = replace(bench, cache=ready_images(index, protocol.transforms.resize_px, errors))
+    return Suite(bench, entries, options.executor, workers, given)
 
 
 def run_suite(suite: Suite, store: Store, phases: Sequence[str], console: Console) -> dict[str, str]:
@@ -84,7 +105,7 @@ def run_suite(suite: Suite, store: Store, phases: Sequence[str], console: Consol
 
     Raises:
         Interrupted: after Ctrl-C, when what ran is stored; the same command goes on from there.
-        ResultsError: if the database cannot take a trial or a record.
+        ResultsError: if the database cannot take a trial or a record; `StoreUnavailable`, if it may do so later.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     expected = {entry.name: expected_work(entry, suite.bench, phases) for entry in suite.entries}
@@ -95,7 +116,7 @@ def run_suite(suite: Suite, store: Store, phases: Sequence[str], console: Consol
             storage = open_trials(store)
             driver = Driver(suite.bench, store, executor, progress)
             with _interruptible(driver.stop, console):
-                return driver.run(suite.entries, storage, phases)
+                return driver.run(suite.entries, storage, phases, suite.given)
     except KeyboardInterrupt:
         raise Interrupted from None
     except BrokenProcessPool:

@@ -156,6 +156,14 @@ class Audit:
         detail = f"{self._n_images_seen} seen; {n_steps} steps x {self._protocol.batch.size} = {wanted}"
         self._record("images seen", self._n_images_seen == wanted, detail)
 
+    def batches_checked(self) -> tuple[int, int]:
+        """How many batches `batch` has let pass, and how many images they had."""
+        return self._n_batches, self._n_images_seen
+
+    def resume(self, batches_checked: tuple[int, int]) -> None:
+        """Go on counting where the audit of an interrupted job stood."""
+        self._n_batches, self._n_images_seen = batches_checked
+
     def test_images_opened(self, *, before: int, within: int, expected: int) -> None:
         """Were no test images opened before the final evaluation, and in it exactly `expected` (0 in a search)?"""
         detail = f"{before} before the final evaluation, {within} in it; expected 0 and {expected}"

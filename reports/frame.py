@@ -2,7 +2,7 @@
 
 What is expected comes from the protocol inside the records, so a run that never happened is a row too. Values are
 fractions. A separated value is the mean over *all* folds of a run: a mean of three out of four folds would flatter or
-punish a method by the fold it lacks, so it is missing instead.
+punish a method by the fold it lacks, so it is missing instead. A protocol of one model has separated values alone.
 """
 
 import json
@@ -17,12 +17,13 @@ import pandas as pd
 from reports.errors import ReportError
 from results.comparison import Comparison
 from results.record import FoldRecord, Identity, Metrics, Record, RunRecord
+from results.reference.hyperparameters import published_keys
+from results.repeats import is_concatenated, n_final_folds, n_final_runs
 
 Setting = Literal["concatenated", "separated"]
 SETTINGS: tuple[Setting, ...] = ("concatenated", "separated")
 
-BASELINES = ("pixels", "untrained")  # in the order in which tables show them
-DETERMINISTIC = frozenset({"pixels"})  # nothing random in it: one run of one fold, the same in both settings
+BASELINES = ("pixels", "untrained", "pretrained")  # in the order in which tables show them
 
 # Numbers meet only where all of these are equal.
 COMPARISON = list(Comparison._fields)
@@ -33,7 +34,7 @@ CONTEXT = [
 ]
 # What tells methods apart; hyperparameters are sorted JSON, "" where a search had no winner.
 VARIANT = ["method", "method_code", "hyperparameters"]
-COLUMNS = [*COMPARISON, *CONTEXT, *VARIANT, "run", "setting", "metric", "value", "missing"]
+COLUMNS = [*COMPARISON, *CONTEXT, *VARIANT, "published", "run", "setting", "metric", "value", "missing"]
 
 
 class _Key(NamedTuple):
@@ -52,6 +53,11 @@ class _Finals:
     runs: dict[int, RunRecord] = field(default_factory=dict)
 
 
+def settings_of(n_folds: int) -> tuple[Setting, ...]:
+    """The settings of a protocol: one model has nothing to be concatenated with."""
+    return SETTINGS if n_folds > 1 else ("separated",)
+
+
 def runs_frame(records: Iterable[Record], failures: Mapping[str, str] | None = None) -> pd.DataFrame:
     """One row per protocol, data set, split, method variant, run, setting and metric, in order of first appearance.
 
@@ -61,7 +67,8 @@ def runs_frame(records: Iterable[Record], failures: Mapping[str, str] | None = N
         failures: method name -> one line why its search produced no winner. Only for records of one comparison.
 
     Returns:
-        Columns `COLUMNS`: `value` is a fraction or NaN (missing), `missing` is "" or the reason.
+        Columns `COLUMNS`: `value` is a fraction or NaN (missing), `missing` is "" or the reason. `published` names the
+        papers' settings that have a variant's hyper-parameters; "" if none has, or if a search found them here.
 
     Raises:
         ReportError: for records that contradict each other or their protocol, and for failures whose comparison
@@ -70,6 +77,7 @@ def runs_frame(records: Iterable[Record], failures: Mapping[str, str] | None = N
     comparisons: dict[Comparison, Identity] = {}
     finals: dict[_Key, _Finals] = {}
     searched: dict[_Key, Identity] = {}
+    tried: set[_Key] = set()
     for record in records:
         identity = record.identity
         key = _key(identity)
@@ -84,12 +92,17 @@ def runs_frame(records: Iterable[Record], failures: Mapping[str, str] | None = N
                 found.runs[identity.run] = _agreed(found.runs.get(identity.run), record)
         else:
             searched.setdefault(key._replace(hyperparameters=""), identity)
+            tried.add(key)
     if failures and len(comparisons) != 1:
         raise ReportError(
             f"failures of {', '.join(sorted(failures))} belong to one protocol, data set and split, but the records "
             f"are of {len(comparisons)}; make one frame for each."
         )
-    rows = [row for key, found in finals.items() for row in _final_rows(key, found)]
+    rows = [
+        {**row, "published": "" if key in tried else _published(key)}
+        for key, found in finals.items()
+        for row in _final_rows(key, found)
+    ]
     winners = {key._replace(hyperparameters="") for key in finals}
     for key, identity in searched.items():
         if key not in winners and key.method not in (failures or {}):
@@ -107,6 +120,10 @@ def _key(identity: Identity) -> _Key:
         method_code=identity.method_code,
         hyperparameters=json.dumps(identity.hyperparameters, sort_keys=True, allow_nan=False),
     )
+
+
+def _published(key: _Key) -> str:
+    return "" if key.method_code else ", ".join(published_keys(key.method, json.loads(key.hyperparameters)))
 
 
 def _check_place(record: Record) -> None:
@@ -141,32 +158,27 @@ def _failed(record: Record) -> bool:
 
 def _final_rows(key: _Key, finals: _Finals) -> Iterator[dict[str, Any]]:
     values = finals.identity.protocol["values"]
-    deterministic = key.method in DETERMINISTIC
-    n_folds = 1 if deterministic else values["folds"]["n_folds"]
+    n_folds = n_final_folds(key.method, values)
     for run in _expected_runs(key, values):
         folds = [finals.folds.get((run, fold)) for fold in range(n_folds)]
-        for metric in values["evaluation"]["metrics"]:
-            separated = _separated(folds, metric)
-            if deterministic:
-                concatenated = separated
-            elif run in finals.runs:
-                concatenated = _concatenated(finals.runs[run], metric)
-            else:
-                concatenated = (math.nan, separated[1] or "fold models not evaluated together")
-            yield _row(key, finals.identity, run, "concatenated", metric, *concatenated)
-            yield _row(key, finals.identity, run, "separated", metric, *separated)
+        for metric in finals.identity.metrics:
+            found = dict.fromkeys(SETTINGS, _separated(folds, metric))
+            if is_concatenated(key.method, values):
+                found["concatenated"] = _concatenated(finals.runs.get(run), metric, found["separated"][1])
+            for setting in settings_of(values["folds"]["n_folds"]):
+                yield _row(key, finals.identity, run, setting, metric, *found[setting])
 
 
 def _missing_rows(key: _Key, identity: Identity, reason: str) -> Iterator[dict[str, Any]]:
     values = identity.protocol["values"]
     for run in _expected_runs(key, values):
-        for metric in values["evaluation"]["metrics"]:
-            for setting in SETTINGS:
+        for metric in identity.metrics:
+            for setting in settings_of(values["folds"]["n_folds"]):
                 yield _row(key, identity, run, setting, metric, math.nan, reason)
 
 
 def _expected_runs(key: _Key, values: Mapping[str, Any]) -> range:
-    return range(1, 2 if key.method in DETERMINISTIC else values["finals"]["n_runs"] + 1)
+    return range(1, n_final_runs(key.method, values) + 1)
 
 
 def _separated(folds: Sequence[FoldRecord | None], metric: str) -> tuple[float, str]:
@@ -187,7 +199,9 @@ def _separated(folds: Sequence[FoldRecord | None], metric: str) -> tuple[float, 
     return math.nan, ", ".join(f"{numbered('fold', where)} {what}" for what, where in problems.items())
 
 
-def _concatenated(record: RunRecord, metric: str) -> tuple[float, str]:
+def _concatenated(record: RunRecord | None, metric: str, folds_missing: str) -> tuple[float, str]:
+    if record is None:
+        return math.nan, folds_missing or "fold models not evaluated together"
     value = _metric(record.test, metric)
     return (math.nan, f"run record without {metric}") if value is None else (value, "")
 
@@ -223,6 +237,7 @@ def _row(
         "method": key.method,
         "method_code": key.method_code,
         "hyperparameters": key.hyperparameters,
+        "published": "",
         "run": run,
         "setting": setting,
         "metric": metric,

@@ -1,65 +1,39 @@
-"""One picture of a result table: its primary metric per method, both settings as bars with 95 % intervals.
+"""One picture of a result table: its primary metric per method, each setting as a bar with its 95 % interval.
 
 Bars start at zero. A method without a value gets the reason in the bar's place, and a mean that lacks runs says how
-many it has. Drawn through the Agg and SVG back ends without pyplot, so nothing global changes and no display is needed;
-the same table gives the same bytes with the same version of matplotlib.
-Colours: Okabe and Ito, "Color Universal Design", https://jfly.uni-koeln.de/color/
+many it has. `reports.style` says how it is drawn.
 """
 
-import io
 import textwrap
-import warnings
-from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from reports.frame import SETTINGS, Setting
+from reports import style
+from reports.frame import Setting
 from reports.tables import Row, Table, metric_heading
 
 TRAINED: dict[Setting, str] = {"concatenated": "#0072B2", "separated": "#E69F00"}
 BASELINE: dict[Setting, str] = {"concatenated": "#7F7F7F", "separated": "#BFBFBF"}
 BAR = 0.36  # height, in units of the distance between two methods
 WIDTH_IN, ROW_IN, FRAME_IN = 8.0, 0.42, 1.7  # inches: width, height for each method, height of all else
-STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "svg.fonttype": "none",  # text stays text: searchable, and in the reader's fonts where ours lack a script
-    "svg.hashsalt": "mlrc",  # names of clip paths from the content, not from a random number
-}
 
 
 def png_bytes(table: Table) -> bytes:
     """The picture as PNG, 1200 pixels wide."""
-    return _drawn(table, FigureCanvasAgg, format="png", dpi=150)
+    return style.png(lambda: _figure(table))
 
 
 def svg_bytes(table: Table) -> bytes:
     """The picture as SVG, without a date in it."""
-    return _drawn(table, FigureCanvasSVG, format="svg", metadata={"Date": None})
-
-
-def _drawn(table: Table, canvas: type[FigureCanvasAgg] | type[FigureCanvasSVG], **options: Any) -> bytes:
-    out = io.BytesIO()
-    with mpl.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # names in any script are legal
-        figure = _figure(table)
-        canvas(figure)
-        figure.savefig(out, **options)
-    return out.getvalue()
+    return style.svg(lambda: _figure(table))
 
 
 def _figure(table: Table) -> Figure:
     figure = Figure(figsize=(WIDTH_IN, FRAME_IN + ROW_IN * len(table.rows)), layout="constrained")
     axes = figure.add_subplot()
-    highest = max((_reach(row, setting, table) for row in table.rows for setting in SETTINGS), default=0.0)
+    highest = max((_reach(row, setting, table) for row in table.rows for setting in table.settings), default=0.0)
     axes.set_xlim(0, 1.02 * highest or 1.0)
     for place, row in enumerate(table.rows):
         _draw_row(axes, place, row, table)
@@ -68,13 +42,13 @@ def _figure(table: Table) -> Figure:
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(table.rows) - 0.4, -0.6)  # the first row on top
     axes.set_xlabel(f"{metric_heading(table.primary_metric)} (percent), mean and 95 % interval over runs")
-    axes.grid(axis="x", color="#DDDDDD", linewidth=0.6)
+    axes.grid(axis="x", color=style.GRID, linewidth=0.6)
     axes.set_axisbelow(True)
     title = "\n".join(line for part in table.title() for line in textwrap.wrap(part, 95))
     figure.suptitle(title, fontsize=9, x=0.01, ha="left")
-    handles = [Patch(color=TRAINED[setting], label=table.heading(setting)) for setting in SETTINGS]
+    handles = [Patch(color=TRAINED[setting], label=table.heading(setting)) for setting in table.settings]
     if any(row.baseline for row in table.rows):
-        handles.append(Patch(color=BASELINE["concatenated"], label="Baselines: the same order in gray"))
+        handles.append(Patch(color=BASELINE[table.settings[0]], label="Baselines: the same order in gray"))
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     return figure
 
@@ -86,12 +60,13 @@ def _reach(row: Row, setting: Setting, table: Table) -> float:
 
 
 def _draw_row(axes: Axes, place: int, row: Row, table: Table) -> None:
-    cells = {setting: row.cells[setting, table.primary_metric] for setting in SETTINGS}
+    cells = {setting: row.cells[setting, table.primary_metric] for setting in table.settings}
+    middles = (place - BAR / 2, place + BAR / 2) if len(cells) > 1 else (float(place),)
     reasons = {cell.missing for cell in cells.values() if cell.mean is None}
     if len(reasons) == 1 and all(cell.mean is None for cell in cells.values()):
         _write(axes, 0.0, place, f"missing: {reasons.pop()}")
         return
-    for (setting, cell), middle in zip(cells.items(), (place - BAR / 2, place + BAR / 2), strict=True):
+    for (setting, cell), middle in zip(cells.items(), middles, strict=True):
         end = _reach(row, setting, table)
         if cell.mean is None:
             _write(axes, end, middle, f"missing: {cell.missing}")

@@ -15,7 +15,7 @@ from rich.measure import Measurement
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from reports.frame import SETTINGS, Setting
+from reports.frame import Setting
 from reports.statistics import CONFIDENCE
 from reports.tables import Cell, Row, Table, metric_heading
 
@@ -39,7 +39,7 @@ def _runs(row: Row, settings: Sequence[Setting]) -> str:
 
 
 def to_terminal(table: Table) -> RenderableType:
-    """A rich renderable: both settings side by side where the console is wide enough, below each other elsewhere."""
+    """A rich renderable: all blocks side by side where the console is wide enough, below each other elsewhere."""
     return _Terminal(table)
 
 
@@ -50,23 +50,28 @@ class _Terminal:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from (Text(line, style="bold") for line in self.table.title())
         yield ""
+        blocks = self.table.blocks
         beside = RichTable.grid(padding=(0, 2, 0, 0))
         beside.add_row(
-            _block(self.table, "concatenated", methods=True, runs=()),
-            _block(self.table, "separated", methods=False, runs=SETTINGS),
+            *(
+                _block(self.table, *block, methods=place == 0, runs=self.table.settings if block is blocks[-1] else ())
+                for place, block in enumerate(blocks)
+            )
         )
         if Measurement.get(console, options.update(max_width=1000), beside).maximum <= options.max_width:
             yield from (beside, "")
         else:
-            for setting in SETTINGS:
-                yield from (_block(self.table, setting, methods=True, runs=(setting,)), "")
+            for setting, metrics in blocks:
+                yield from (_block(self.table, setting, metrics, methods=True, runs=(setting,)), "")
         missing = self.table.missing()
         yield from (Text(line, style="yellow") for line in ([NOTE, *missing, ""] if missing else []))
         yield from (Text(line, style="dim") for line in self.table.footer())
 
 
-def _block(table: Table, setting: Setting, *, methods: bool, runs: Sequence[Setting]) -> RichTable:
-    """One setting: baselines, a gap, trained methods. `runs`: the settings that the last column counts runs of."""
+def _block(
+    table: Table, setting: Setting, metrics: Sequence[str], *, methods: bool, runs: Sequence[Setting]
+) -> RichTable:
+    """One block: baselines, a gap, trained methods. `runs`: the settings that the last column counts runs of."""
     block = RichTable(
         title=Text(table.heading(setting)),
         title_justify="left",
@@ -77,12 +82,12 @@ def _block(table: Table, setting: Setting, *, methods: bool, runs: Sequence[Sett
     )
     if methods:
         block.add_column("Method", overflow="fold")
-    for metric in table.metrics:
+    for metric in metrics:
         block.add_column(Text(metric_heading(metric)), no_wrap=True)
     if runs:
         block.add_column("Runs", no_wrap=True)
     for row, following in zip(table.rows, [*table.rows[1:], None], strict=True):
-        cells = [row.cells[setting, metric] for metric in table.metrics]
+        cells = [row.cells[setting, metric] for metric in metrics]
         block.add_row(
             *([Text(row.method)] if methods else []),
             *(Text(_aligned(percent(cell)), style="bold" if cell.best else "") for cell in cells),
@@ -99,17 +104,20 @@ def _aligned(number: str) -> str:
 
 def to_markdown(table: Table) -> str:
     """A GitHub-flavoured table between its title and its notes, ending with one line break."""
-    columns = [(setting, metric) for setting in SETTINGS for metric in table.metrics]
-    headings = [f"{setting.capitalize()} {metric_heading(metric)}" for setting, metric in columns]
+    columns = [(setting, metric) for setting, metrics in table.blocks for metric in metrics]
+    headings = [
+        f"{setting.capitalize()} {metric_heading(metric)}" if len(table.settings) > 1 else metric_heading(metric)
+        for setting, metric in columns
+    ]
     lines = [["Method", *headings, "Runs"], ["---"] * (len(columns) + 2)]
     for row in table.rows:
         cells = [row.cells[column] for column in columns]
         numbers = [f"**{percent(cell)}**" if cell.best else percent(cell) for cell in cells]
-        lines.append([_escaped(row.method), *numbers, _runs(row, SETTINGS)])
+        lines.append([_escaped(row.method), *numbers, _runs(row, table.settings)])
     missing = [_escaped(line) for line in table.missing()]
     blocks = [
         "\n".join(f"**{_escaped(line)}**  " for line in table.title()),
-        "; ".join(table.heading(setting) for setting in SETTINGS) + ".",
+        "; ".join(table.heading(setting) for setting in table.settings) + ".",
         "\n".join(f"| {' | '.join(line)} |" for line in lines),
         *(["\n".join([NOTE, "", *(f"- {line}" for line in missing)])] if missing else []),
         "\n".join(f"- {_escaped(line)}" for line in table.footer()),
@@ -127,7 +135,10 @@ def as_dict(table: Table) -> dict[str, Any]:
         "protocol": {"title": table.protocol_title, "digest": table.protocol_digest, "note": table.protocol_note},
         "dataset": {"name": table.dataset_name, "content_hash": table.dataset_hash},
         "split": {"kind": table.split_kind, "digest": table.split_digest},
-        "dimensions": {"concatenated": table.n_folds * table.embedding_dim, "separated": table.embedding_dim},
+        "dimensions": {
+            setting: table.embedding_dim * (table.n_folds if setting == "concatenated" else 1)
+            for setting in table.settings
+        },
         "confidence": CONFIDENCE,
         "rows": [
             {

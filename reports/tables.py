@@ -12,13 +12,30 @@ from typing import Any
 
 import pandas as pd
 
-from reports.frame import BASELINES, COMPARISON, SETTINGS, VARIANT, Setting, numbered
+from reports.frame import BASELINES, COMPARISON, SETTINGS, VARIANT, Setting, numbered, settings_of
 from reports.statistics import mean_interval
+from results.repeats import ONE_EMBEDDING, ONE_RUN
 
 METRICS = {  # heading and definition; R = images of the query's class other than the query
     "precision_at_1": ("P@1", "share of queries whose nearest neighbour is of their class"),
     "r_precision": ("R-precision", "share of hits among the R nearest neighbours"),
     "map_at_r": ("MAP@R", "1/R x sum over ranks j <= R of the precision at j where the j-th neighbour is a hit"),
+}
+
+RECALL_AT = "recall_at_"  # and the K
+ON_FEATURES = ONE_RUN - ONE_EMBEDDING | {"itml", "mmc"}  # of the frozen trunk
+ON_FEATURES_NOTE = (
+    "Not trained, the trunk is frozen: pretrained (its features by PCA, fitted on the test images; one run of one "
+    "model) and the linear metrics euclidean, whitened, within-class, nca, lmnn (one run: nothing is random), itml and "
+    "mmc, on its features or, where its weights are random, on the image itself."
+)
+SPLIT_NOTES = {
+    "wrapped": "Wrapped split: a few train classes may be in no fold's validation part.",
+    "holdout": "Holdout split: the train classes that validate, and so pick the best step, are not trained on.",
+}
+DATASET_NOTES = {
+    "cub200": "CUB-200-2011: its authors warn that some of its images are in ImageNet too; a pretrained trunk may have "
+    "seen test images.",
 }
 
 
@@ -66,9 +83,24 @@ class Table:
     metrics: tuple[str, ...]
     rows: tuple[Row, ...]
     unsearched: tuple[str, ...] = ()  # trained methods that had no search space
+    published: tuple[str, ...] = ()  # methods with a paper's hyper-parameters, each with where these are from
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """The settings that the protocol has."""
+        return settings_of(self.n_folds)
+
+    @property
+    def blocks(self) -> tuple[tuple[Setting, tuple[str, ...]], ...]:
+        """What is shown as one: a setting with its recall@K, which are many, or with its other metrics."""
+        recalls = tuple(metric for metric in self.metrics if metric.startswith(RECALL_AT))
+        others = tuple(metric for metric in self.metrics if metric not in recalls)
+        return tuple((setting, found) for setting in self.settings for found in (recalls, others) if found)
 
     def heading(self, setting: Setting) -> str:
-        """`Concatenated (4 x 128 = 512-D)` or `Separated (128-D)`."""
+        """`Concatenated (4 x 128 = 512-D)`, `Separated (128-D)` or `One model (512-D)`."""
+        if self.n_folds == 1:
+            return f"One model ({self.embedding_dim}-D)"
         if setting == "separated":
             return f"Separated ({self.embedding_dim}-D)"
         return f"Concatenated ({self.n_folds} x {self.embedding_dim} = {self.n_folds * self.embedding_dim}-D)"
@@ -91,30 +123,43 @@ class Table:
                     line = f"{row.method}: {cell.n_runs} of {cell.expected_runs} runs; {cell.missing}"
                     settings = lines.setdefault(line, [])
                     settings += [] if setting in settings else [setting]
-        return [line + ("" if len(found) == len(SETTINGS) else f" ({found[0]})") for line, found in lines.items()]
+        everywhere = len(self.settings)
+        return [line + ("" if len(found) == everywhere else f" ({found[0]})") for line, found in lines.items()]
 
     def footer(self) -> list[str]:
         """What a reader needs to know of the numbers: definitions, ties, runs, intervals, order."""
         definitions = [f"{METRICS[name][0]}: {METRICS[name][1]}." for name in self.metrics if name in METRICS]
+        if any(name.startswith(RECALL_AT) for name in self.metrics):
+            definitions.append("R@K: share of queries with one of their class among the K nearest neighbours.")
         runs = "1 run" if self.n_runs == 1 else f"{self.n_runs} runs"
-        wrapped = "Wrapped split: a few train classes may be in no fold's validation part."
+        settings = (
+            f"Separated: mean over the {self.n_folds} fold models of a run. Concatenated: their embeddings side by "
+            "side. pixels: the images themselves, one run, the same in both."
+            if self.n_folds > 1
+            else "A run is one model; nothing is concatenated. pixels: the images themselves, one run."
+        )
         return [
             *definitions,
             "R: images of the query's class other than the query; queries with R = 0 are left out. "
             "Equal distances: smaller reference index first.",
             f"Percent: mean ± half width of the 95 % Student t-interval over {runs} (one run has none). "
             "Runs differ by seed only; all methods share the seeds.",
-            f"Separated: mean over the {self.n_folds} fold models of a run. Concatenated: their embeddings side by "
-            "side. pixels: the images themselves, one run, the same in both.",
-            *([wrapped] if self.split_kind == "wrapped" else []),
+            settings,
+            *([ON_FEATURES_NOTE] if any(row.method.partition(" (")[0] in ON_FEATURES for row in self.rows) else []),
+            *([SPLIT_NOTES[self.split_kind]] if self.split_kind in SPLIT_NOTES else []),
+            *([DATASET_NOTES[self.dataset_name]] if self.dataset_name in DATASET_NOTES else []),
             *([f"Not searched, run with its own defaults: {', '.join(self.unsearched)}."] if self.unsearched else []),
-            f"Order: baselines, then ascending separated {metric_heading(self.primary_metric)}. Bold: highest mean of "
-            "the trained methods; none where the highest lacks runs.",
+            *([f"Not searched, run with published values: {', '.join(self.published)}."] if self.published else []),
+            f"Order: baselines, then ascending {'separated ' if self.n_folds > 1 else ''}"
+            f"{metric_heading(self.primary_metric)}. Bold: highest mean of the trained methods; none where the highest "
+            "lacks runs.",
         ]
 
 
 def metric_heading(metric: str) -> str:
-    """`MAP@R` for `map_at_r`; a name without a heading stands for itself."""
+    """`MAP@R` for `map_at_r`, `R@10` for `recall_at_10`; a name without a heading stands for itself."""
+    if metric.startswith(RECALL_AT):
+        return f"R@{metric.removeprefix(RECALL_AT)}"
     return METRICS[metric][0] if metric in METRICS else metric
 
 
@@ -135,7 +180,7 @@ def _table(part: pd.DataFrame, derivations: Mapping[str, str]) -> Table:
     variants = {tuple(map(str, variant)): runs for variant, runs in part.groupby(VARIANT, sort=False)}
     rows = [
         Row(method=label, baseline=variant[0] in BASELINES, cells=_cells(variants[variant]))
-        for variant, label in _labels(list(variants)).items()
+        for variant, label in variant_labels(list(variants)).items()
     ]
     primary: tuple[Setting, str] = ("separated", str(context["primary_metric"]))
     ranks = {name: rank for rank, name in enumerate(BASELINES)}
@@ -160,8 +205,13 @@ def _table(part: pd.DataFrame, derivations: Mapping[str, str]) -> Table:
         rows=tuple(_with_best(sorted(rows, key=order))),
         unsearched=tuple(
             label
-            for variant, label in _labels(list(variants)).items()
-            if variant[0] not in BASELINES and variant[2] == "{}"
+            for variant, label in variant_labels(list(variants)).items()
+            if variant[0] not in {*BASELINES, *ONE_RUN} and variant[2] == "{}"
+        ),
+        published=tuple(
+            f"{label} ({source})"
+            for variant, label in variant_labels(list(variants)).items()
+            if (source := str(variants[variant]["published"].iloc[0]))
         ),
     )
 
@@ -175,7 +225,7 @@ def _note(context: Mapping[str, Any], derivations: Mapping[str, str]) -> str:
     return "; ".join(notes)
 
 
-def _labels(variants: list[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+def variant_labels(variants: list[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
     """A label for each (method, code, hyper-parameters): the name, and what tells it from others of the same name."""
     labels: dict[tuple[str, ...], str] = {}
     for variant in variants:

@@ -12,7 +12,7 @@ import socket
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from results.database import CLAIMS
+from results.schema import CLAIMS
 
 STALE_AFTER_S = 60.0
 HOST = socket.gethostname()

@@ -3,3 +3,7 @@
 
 class ResultsError(ValueError):
     """A record, store or reference table that cannot be read or written."""
+
+
+class StoreUnavailable(ResultsError):
+    """A store that was in use and cannot be used for now. What it holds is whole: the same command goes on from it."""

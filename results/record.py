@@ -16,7 +16,7 @@ from results.strict import Fraction, UtcTime, has, plain, read
 SCHEMA = 1
 
 Value = float | int | str | bool
-Metrics = dict[str, Fraction]  # precision_at_1, r_precision, map_at_r
+Metrics = dict[str, Fraction]  # precision_at_1, r_precision, map_at_r and, where the protocol asks, recall_at_<K>
 Reason = Literal["non-finite", "collapsed", "out-of-memory", "data-error", "method-error", "audit", "worker-died"]
 
 
@@ -37,6 +37,23 @@ class Identity:
     def comparison(self) -> Comparison:
         """The fingerprints under which the record was made."""
         return Comparison(self.protocol["digest"], self.dataset["content_hash"], self.split["digest"])
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The test metrics that the protocol asks for on this data set.
+
+        Raises:
+            ResultsError: if its values are not those of a protocol.
+        """
+        evaluation = self.protocol["values"].get("evaluation", {})
+        try:
+            by_dataset = dict(evaluation.get("recall_at_by_dataset", ()))
+            recall_at = by_dataset.get(self.dataset.get("standard_name"), evaluation.get("recall_at", ()))
+            return (*evaluation.get("metrics", ("map_at_r",)), *(f"recall_at_{k}" for k in recall_at))
+        except (AttributeError, TypeError, ValueError):
+            raise ResultsError(
+                f"identity.protocol: found evaluation {evaluation!r:.60}, wanted an object that lists metrics."
+            ) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +110,7 @@ class FoldRecord:
     peak_memory_bytes: int
     provenance: Provenance
     method_state: dict[str, Any] | None = None  # what a method says of itself at the end (its `summary()`)
+    in_force: dict[str, Any] | None = None  # what ran, read from the job's objects: optimiser, transforms, network, ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,26 +174,20 @@ def from_json(text: str) -> Record:
 def _checked(cls: type[FoldRecord] | type[RunRecord], value: dict[str, Any]) -> Record:
     record: Record = read(cls, value)
     if isinstance(record, RunRecord):
-        _require_metrics("test", record.test, _protocol_metrics(record.identity))
+        _require_metrics("test", record.test, record.identity.metrics)
     elif record.outcome == "failed":
         if record.reason is None:
             raise ResultsError("reason: missing; a failed record must say why.")
     elif record.reason is not None:
         raise ResultsError(f"reason: found {record.reason!r}, wanted none: the outcome is done.")
     elif record.identity.purpose == "final":
-        _require_metrics("test", record.test, _protocol_metrics(record.identity))
+        _require_metrics("test", record.test, record.identity.metrics)
     else:
-        _require_metrics("validation", record.validation, ["map_at_r"])
+        _require_metrics("validation", record.validation, ("map_at_r",))
     return record
 
 
-def _protocol_metrics(identity: Identity) -> list[str]:
-    evaluation = identity.protocol["values"].get("evaluation")
-    metrics = evaluation.get("metrics") if isinstance(evaluation, dict) else None
-    return list(metrics) if isinstance(metrics, list) else ["map_at_r"]
-
-
-def _require_metrics(name: str, found: Metrics | None, wanted: list[str]) -> None:
+def _require_metrics(name: str, found: Metrics | None, wanted: tuple[str, ...]) -> None:
     lacking = [metric for metric in wanted if metric not in (found or {})]
     if lacking:
         raise ResultsError(f"{name}: {', '.join(lacking)} missing; a record that is done must have its metrics.")

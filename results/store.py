@@ -6,15 +6,19 @@ Several processes and machines may use one store at once; each method is one tra
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal, Self
 
 from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy.exc import SQLAlchemyError
 
 from results import claims
 from results.comparison import Comparison
-from results.database import RECORDS, STUDIES, Database
+from results.database import Database
+from results.errors import ResultsError, StoreUnavailable
 from results.record import FoldRecord, Record, from_json, to_json
+from results.schema import RECORDS, STUDIES
 from results.study import Study, study_from_json, study_id, study_to_json
 
 IDS_A_QUERY = 500  # databases limit the number of values in one statement
@@ -50,6 +54,18 @@ class Store:
         """Close all connections."""
         self._database.close()
 
+    def wait_for_server(self) -> None:
+        """Return when the database answers; at once, unless its server is away.
+
+        Raises:
+            StoreUnavailable: if it stays away.
+        """
+        self._database.read(lambda _: None)
+
+    def explained(self, error: SQLAlchemyError) -> ResultsError:
+        """What a failure of the database means, in one line, where another program's engine met it."""
+        return self._database.explained(error)
+
     def __enter__(self) -> Self:
         """The store itself."""
         return self
@@ -67,7 +83,8 @@ class Store:
         that failed later.
 
         Raises:
-            ResultsError: if the record fails a check of `to_json`, or the database cannot be written.
+            ResultsError: if the record fails a check of `to_json`, or the database cannot be written
+                (`StoreUnavailable`: for now).
         """
         row = _record_row(record)
 
@@ -189,11 +206,13 @@ class Store:
 
     def beat(self, owner: str) -> int:
         """Renew all claims of an owner, at least every few seconds. Returns how many it holds."""
-        return self._database.write(lambda connection: claims.beat(connection, owner, time.time()))
+        now = time.time()  # an owner that beats again soon waits for no server
+        return self._database.write(lambda connection: claims.beat(connection, owner, now), wait_for_server=False)
 
     def release(self, name: str, owner: str) -> None:
-        """Give a claim back; one that somebody else holds stays."""
-        self._database.write(lambda connection: claims.release(connection, name, owner))
+        """Give a claim back; one that somebody else holds stays. Where the store is away, it is left to go stale."""
+        with suppress(StoreUnavailable):
+            self._database.write(lambda connection: claims.release(connection, name, owner), wait_for_server=False)
 
     def holder(self, name: str, stale_after_s: float = claims.STALE_AFTER_S) -> str | None:
         """Who holds a claim, or None if nobody who lives does."""

@@ -47,6 +47,15 @@ Command = Callable[..., Outcome]
 Launch = Callable[..., "subprocess.Popen[str]"]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache of this session's own: no test reads or writes the user's."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLRC_CACHE", str(folder))
+        yield folder
+
+
 @pytest.fixture
 def mlrc(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     """Run a command in this process, in a folder of its own."""

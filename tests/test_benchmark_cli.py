@@ -192,7 +192,7 @@ def test_protocols_lists_every_published_one_with_its_fingerprint(mlrc: Command)
     assert [(line["name"], line["version"], line["digest"]) for line in lines] == [
         (protocol.name, protocol.version, protocol.digest()) for protocol in PUBLISHED
     ]
-    assert all(line["values"]["folds"]["n_folds"] == 4 for line in lines)
+    assert {line["values"]["folds"]["n_folds"] for line in lines} == {4, 1}
     assert CATALOGUE["mini@1"].digest() in mlrc("protocols", "mini").out
 
 
@@ -208,7 +208,7 @@ def test_data_check_lists_what_is_damaged_lone_or_left_out(mlrc: Command, tmp_pa
     assert checked.json["n_classes"] == 6
     assert checked.json["n_images"] == 16
     assert checked.json["lone_classes"] == ["lone"]
-    assert checked.json["duplicates"][0]["files"] == ["class 1/0.png", "lone/0.png"]
+    assert checked.json["duplicates_across_sides"][0]["files"] == ["class 1/0.png", "lone/0.png"]
     assert checked.json["unreadable"] == []
     assert [line.partition(":")[0] for line in checked.json["skipped"]] == [".hidden", "class 0/notes.txt", "empty"]
     (folder / "class 0" / "cut.png").write_bytes((folder / "class 0" / "0.png").read_bytes()[:60])

@@ -50,6 +50,15 @@ def test_baselines_are_gray_and_trained_methods_are_not() -> None:
     assert {colour: with_baseline.count(colour) for colour in trained} == dict.fromkeys(trained, 1)  # legend only
 
 
+def test_one_model_has_one_bar_and_no_second_setting() -> None:
+    one_model = replace(table(row("ms", 0.3)), n_folds=1, embedding_dim=512)
+    drawn, both = svg_bytes(one_model), svg_bytes(table(row("ms", 0.3)))
+    assert "One model (512-D)" in texts(drawn)
+    assert not [text for text in texts(drawn) if text.startswith(("Concatenated", "Separated"))]
+    assert fills(drawn).count(TRAINED["separated"]) == fills(both).count(TRAINED["separated"]) == 2  # bar and legend
+    assert TRAINED["concatenated"] not in fills(drawn)
+
+
 def test_one_run_has_no_interval() -> None:
     one, three = table(row("ms", 0.3, n_runs=1, missing="x")), table(row("ms", 0.3))
     assert svg_bytes(three).count(b"LineCollection") - svg_bytes(one).count(b"LineCollection") == 2  # one a setting

@@ -163,6 +163,49 @@ def test_the_dictionary_is_strict_json_in_fractions_with_null_for_what_is_missin
     assert methods["arcface"][0]["mean"] is None
 
 
+RECALLS = ("recall_at_1", "recall_at_10", "recall_at_100", "recall_at_1000")
+ONE_MODEL = replace(
+    TABLE,
+    n_folds=1,
+    embedding_dim=512,
+    split_kind="holdout",
+    metrics=(*METRICS, *RECALLS),
+    rows=tuple(
+        replace(row, cells={("separated", metric): row.cells["separated", "map_at_r"] for metric in METRICS + RECALLS})
+        for row in ROWS
+    ),
+)
+
+
+def test_one_model_stands_in_one_table_where_it_fits_and_in_two_elsewhere() -> None:
+    number = ["26.53", "±", "0.29"]
+    wide, narrow = (printed(ONE_MODEL, width).splitlines() for width in (140, 80))
+    (found,) = [line for line in wide if line.startswith("contrastive")]
+    assert found.split() == ["contrastive", *(number * 7), "10/10"]
+    (headings,) = [line for line in wide if line.startswith("Method")]
+    assert headings.split() == ["Method", "R@1", "R@10", "R@100", "R@1000", "P@1", "R-precision", "MAP@R", "Runs"]
+    found_twice = [line.split()[1:] for line in narrow if line.startswith("contrastive")]
+    assert found_twice == [[*(number * 4), "10/10"], [*(number * 3), "10/10"]]
+    assert max(map(len, narrow)) <= 80
+    for lines in (wide, narrow):
+        text = "\n".join(lines)
+        assert "One model (512-D)" in text
+        assert "Concatenated" not in text
+        assert "Separated" not in text
+
+
+def test_the_other_forms_of_one_model_have_its_one_setting() -> None:
+    markdown = to_markdown(ONE_MODEL)
+    assert "| Method | R@1 | R@10 | R@100 | R@1000 | P@1 | R-precision | MAP@R | Runs |" in markdown
+    assert "One model (512-D)." in markdown
+    found = as_dict(ONE_MODEL)
+    assert found["dimensions"] == {"separated": 512}
+    assert {cell["setting"] for row in found["rows"] for cell in row["results"]} == {"separated"}
+    lines = list(csv.DictReader(io.StringIO(to_csv([ONE_MODEL]))))
+    assert len(lines) == len(ROWS) * 7
+    assert {line["metric"] for line in lines} == {*METRICS, *RECALLS}
+
+
 def test_the_rehearsal_makes_every_form_where_torch_is_not_installed() -> None:
     blocked = "import sys; sys.modules['torch'] = None; from reports.rehearsal import rehearse; rehearse()"
     command = [sys.executable, "-W", "error::UserWarning", "-c", blocked]

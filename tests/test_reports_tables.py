@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from protocols.catalogue import DEMO_V1, MINI_V1
+from protocols.catalogue import CCP_ABLATION_V1, CONVENTIONAL_RESNET50_V1, DEMO_V1, MINI_V1
 from protocols.derive import derive
 from protocols.spec import Protocol
 from reports.errors import ReportError
@@ -267,6 +267,59 @@ def test_the_footer_defines_metrics_ties_and_intervals_and_owns_up_to_wrapped_sp
         assert claim in text
     balanced = one_table(runs_of("ms", split={"kind": "balanced", "digest": "cd" * 8}))
     assert "in no fold's" not in " ".join(balanced.footer())
+
+
+def one_model_run(
+    method: str, run: int, value: float, protocol: Protocol = CONVENTIONAL_RESNET50_V1, dataset: str = "cub200"
+) -> FoldRecord:
+    """A run of one model with the recalls that its protocol asks for: value, then 0.1 more at each K."""
+    who = identity(method, run, protocol)
+    who = replace(who, dataset={**who.dataset, "standard_name": dataset}, split={"kind": "holdout", "digest": "9" * 12})
+    recalls = [name for name in who.metrics if name.startswith("recall_at_")]
+    found = dict.fromkeys(METRICS, value) | {name: value + 0.1 * place for place, name in enumerate(recalls)}
+    return fold_record(who, 0, value, test=found)
+
+
+def test_a_protocol_of_one_model_has_one_setting_and_its_recalls_in_the_table() -> None:
+    protocol = derive(CONVENTIONAL_RESNET50_V1, ["n_runs=2"])
+    records: list[Record] = [one_model_run("ms", run, 0.3 + 0.1 * run, protocol) for run in (1, 2)]
+    pixels = one_model_run("pixels", 1, 0.05, protocol)
+    table = one_table([*records, pixels])
+    recalls = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8")
+    assert table.settings == ("separated",)
+    assert table.metrics == (*METRICS, *recalls)
+    assert table.blocks == (("separated", recalls), ("separated", METRICS))
+    assert table.heading("separated") == "One model (512-D)"
+    assert {setting for row in table.rows for setting, _ in row.cells} == {"separated"}
+    assert cell_of(table, "ms", metric="recall_at_4").mean == pytest.approx(0.65)
+    assert cell_of(table, "pixels").expected_runs == 1
+    assert table.missing() == []
+    footer = " ".join(table.footer())
+    for claim in ("R@K: share of queries", "A run is one model", "are not trained on", "ascending MAP@R"):
+        assert claim in footer
+    assert "Concatenated" not in footer
+
+
+@pytest.mark.parametrize(
+    ("dataset", "ranks"),
+    [("cars196", (1, 2, 4, 8)), ("sop", (1, 10, 100, 1000)), ("inshop", (1, 10, 20, 30)), ("", (1, 2, 4, 8))],
+)
+def test_the_recalls_of_a_table_are_those_of_its_data_set(dataset: str, ranks: tuple[int, ...]) -> None:
+    table = one_table([one_model_run("ms", 1, 0.3, dataset=dataset)])
+    assert table.metrics[3:] == tuple(f"recall_at_{k}" for k in ranks)
+
+
+def test_a_missing_run_of_one_model_is_named_once_and_without_a_setting() -> None:
+    table = one_table([one_model_run("ms", 1, 0.3)], failures={"arcface": "collapsed"})
+    assert table.missing() == [
+        "ms: 1 of 10 runs; runs 2 to 10: not run",
+        "arcface: 0 of 10 runs; collapsed",
+    ]
+
+
+def test_one_model_of_the_ablation_protocol_has_no_recall() -> None:
+    table = one_table([one_model_run("ms", 1, 0.3, CCP_ABLATION_V1)])
+    assert (table.blocks, table.heading("separated")) == ((("separated", METRICS),), "One model (128-D)")
 
 
 def test_no_record_gives_an_empty_frame_and_no_table() -> None:

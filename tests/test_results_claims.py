@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from postgres import DATABASES, new_address
 
 from results import claims
 from results.claims import new_owner
@@ -17,15 +18,20 @@ from results.store import Store
 SPAWN = multiprocessing.get_context("spawn")
 
 
+@pytest.fixture(params=DATABASES)
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return new_address(request.param, tmp_path)
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(str(tmp_path / "mlrc.db")) as opened:
+def store(address: str) -> Iterator[Store]:
+    with Store.open(address) as opened:
         yield opened
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database(str(tmp_path / "mlrc.db"))
+def database(address: str) -> Iterator[Database]:
+    opened = Database(address)
     yield opened
     opened.close()
 
@@ -78,8 +84,8 @@ def test_the_claim_of_a_process_that_is_gone_is_free_at_once(store: Store) -> No
     assert store.claim("job", new_owner())
 
 
-def take_claims(path: str, names: list[str], won: "multiprocessing.Queue[str]") -> None:
-    with Store.open(path) as store:
+def take_claims(address: str, names: list[str], won: "multiprocessing.Queue[str]") -> None:
+    with Store.open(address) as store:
         owner = new_owner()
         for name in names:
             if store.claim(name, owner):
@@ -87,11 +93,10 @@ def take_claims(path: str, names: list[str], won: "multiprocessing.Queue[str]") 
         time.sleep(1.0)  # the process must outlive the others' tries: a dead owner's claim is free
 
 
-def test_of_three_processes_that_want_a_claim_one_gets_it(tmp_path: Path) -> None:
-    path = tmp_path / "mlrc.db"
+def test_of_three_processes_that_want_a_claim_one_gets_it(address: str) -> None:
     names = [f"job {index}" for index in range(20)]
     won = SPAWN.Queue()
-    workers = [SPAWN.Process(target=take_claims, args=(str(path), names, won)) for _ in range(3)]
+    workers = [SPAWN.Process(target=take_claims, args=(address, names, won)) for _ in range(3)]
     for worker in workers:
         worker.start()
     for worker in workers:

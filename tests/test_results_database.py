@@ -11,8 +11,9 @@ import pytest
 from sqlalchemy import Connection, event, insert, select
 
 from results import database
-from results.database import META, Database
+from results.database import Database
 from results.errors import ResultsError
+from results.schema import META
 
 NOBODY = 65534
 

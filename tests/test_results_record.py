@@ -177,6 +177,48 @@ def test_a_hole_or_a_wrong_value_is_refused_in_one_line(path: str, value: Any, m
     assert len(str(caught.value)) < 300
 
 
+def with_evaluation(standard_name: str | None, **evaluation: Any) -> Identity:
+    dataset = IDENTITY.dataset if standard_name is None else {**IDENTITY.dataset, "standard_name": standard_name}
+    values = {"evaluation": {"metrics": ["map_at_r"], **evaluation}}
+    return replace(IDENTITY, protocol={**IDENTITY.protocol, "values": values}, dataset=dataset)
+
+
+RECALLS: dict[str, Any] = {"recall_at": [1, 2], "recall_at_by_dataset": [["sop", [1, 10]]]}
+
+
+@pytest.mark.parametrize(
+    ("who", "metrics"),
+    [
+        (IDENTITY, ("precision_at_1", "map_at_r")),
+        (with_evaluation("sop"), ("map_at_r",)),
+        (with_evaluation("sop", **RECALLS), ("map_at_r", "recall_at_1", "recall_at_10")),
+        (with_evaluation("cub200", **RECALLS), ("map_at_r", "recall_at_1", "recall_at_2")),
+        (with_evaluation(None, **RECALLS), ("map_at_r", "recall_at_1", "recall_at_2")),
+        (replace(IDENTITY, protocol={"title": "old@1", "digest": "0" * 12, "values": {}}), ("map_at_r",)),
+    ],
+)
+def test_a_record_knows_the_metrics_that_its_protocol_asks_for(who: Identity, metrics: tuple[str, ...]) -> None:
+    assert who.metrics == metrics
+    assert from_json(to_json(replace(FOLD, identity=who, test=dict.fromkeys(metrics, 0.5)))).identity == who
+    with pytest.raises(ResultsError, match=f"test: {metrics[-1]} missing"):
+        to_json(replace(FOLD, identity=who, test=dict.fromkeys(metrics[:-1], 0.5)))
+
+
+@pytest.mark.parametrize(
+    "evaluation", [5, ["map_at_r"], {"metrics": 5}, {"recall_at": 5}, {"recall_at_by_dataset": [1, 2]}]
+)
+def test_a_protocol_that_lists_no_metrics_is_refused_in_one_line(evaluation: Any) -> None:
+    with pytest.raises(ResultsError, match=r"identity\.protocol: found evaluation .*, wanted an object") as caught:
+        from_json(changed(FOLD, "identity.protocol.values.evaluation", evaluation))
+    assert "\n" not in str(caught.value)
+
+
+def test_what_was_in_force_is_optional_and_comes_back() -> None:
+    told = replace(FOLD, in_force={"optimiser": {"class": "Adam", "groups": [{"lr": 1e-5, "betas": [0.9, 0.99]}]}})
+    assert from_json(to_json(told)) == told
+    assert from_json(changed(FOLD, "in_force", ...)) == FOLD
+
+
 def test_what_is_refused_when_read_is_refused_when_written() -> None:
     for broken, message in [
         (replace(FOLD, test=None), "test: precision_at_1, map_at_r missing"),

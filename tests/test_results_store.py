@@ -1,4 +1,4 @@
-"""The store: append-only records and the states of searches, also with several processes at once."""
+"""The store: append-only records and the states of searches, also with several processes at once, on both databases."""
 
 import multiprocessing
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import optuna
 import pytest
+from postgres import DATABASES, new_address
 
 from results.errors import ResultsError
 from results.record import FoldRecord, Identity, Provenance, Record, RunRecord, Validation
@@ -70,25 +71,26 @@ def failed(record: FoldRecord, created_at: str) -> FoldRecord:
     return replace(record, outcome="failed", reason="collapsed", message="constant", test=None, provenance=provenance)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "new folder, née" / "mlrc.db"
+@pytest.fixture(params=DATABASES)
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return new_address(request.param, tmp_path)
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[Store]:
-    with Store.open(str(path)) as opened:
+def store(address: str) -> Iterator[Store]:
+    with Store.open(address) as opened:
         yield opened
 
 
 # --- records
 
 
-def test_a_record_is_there_after_the_store_is_opened_again(path: Path) -> None:
+def test_a_record_is_there_after_the_store_is_opened_again(address: str) -> None:
     records: list[Record] = [fold_record(), run_record("ms", 1)]
-    with Store.open(str(path)) as store:
+    with Store.open(address) as store:
         assert all(store.add(record) for record in records)
-    with Store.open(f"sqlite:///{path}") as store:
+        url = store.url
+    with Store.open(url) as store:
         assert [store.get(record.id) for record in records] == records
         assert store.get("nobody") is None
 
@@ -160,43 +162,43 @@ def test_a_record_with_a_hole_is_refused_when_it_is_written(store: Store) -> Non
 # --- several processes at once
 
 
-def write_records(path: str, worker: int, n_records: int) -> None:
-    with Store.open(path) as store:
+def write_records(address: str, worker: int, n_records: int) -> None:
+    with Store.open(address) as store:
         for fold in range(n_records):
             assert store.add(fold_record(f"method-{worker}", fold=fold))
             store.add(fold_record("everybody's", fold=fold))
 
 
-def test_four_writers_and_a_reader_lose_nothing_and_double_nothing(path: Path) -> None:
-    writers = [SPAWN.Process(target=write_records, args=(str(path), worker, 25)) for worker in range(4)]
+def test_four_writers_and_a_reader_lose_nothing_and_double_nothing(address: str) -> None:
+    writers = [SPAWN.Process(target=write_records, args=(address, worker, 40)) for worker in range(4)]
     for writer in writers:
         writer.start()
     n_seen = [0]
     while any(writer.is_alive() for writer in writers):
-        with Store.open(str(path)) as store:  # opened each time, as a viewer that comes and goes
+        with Store.open(address) as store:  # opened each time, as a viewer that comes and goes
             n_seen.append(len(store.records()))
     for writer in writers:
         writer.join()
     assert [writer.exitcode for writer in writers] == [0, 0, 0, 0]
     assert n_seen == sorted(n_seen)
-    with Store.open(str(path)) as store:
+    with Store.open(address) as store:
         ids = [record.id for record in store.records()]
-    wanted = {fold_record(f"method-{worker}", fold=fold).id for worker in range(4) for fold in range(25)}
-    wanted |= {fold_record("everybody's", fold=fold).id for fold in range(25)}
-    assert len(ids) == 125
+    wanted = {fold_record(f"method-{worker}", fold=fold).id for worker in range(4) for fold in range(40)}
+    wanted |= {fold_record("everybody's", fold=fold).id for fold in range(40)}
+    assert len(ids) == 200
     assert set(ids) == wanted
 
 
-def test_a_writer_that_is_killed_leaves_whole_records_only(path: Path) -> None:
-    with Store.open(str(path)) as store:
-        writer = SPAWN.Process(target=write_records, args=(str(path), 0, 100_000))
+def test_a_writer_that_is_killed_leaves_whole_records_only(address: str) -> None:
+    with Store.open(address) as store:
+        writer = SPAWN.Process(target=write_records, args=(address, 0, 100_000))
         writer.start()
         while len(store.records(method="method-0")) < 10:
             assert writer.is_alive()
         assert writer.pid is not None
         os.kill(writer.pid, signal.SIGKILL)
         writer.join()
-    with Store.open(str(path)) as store:
+    with Store.open(address) as store:
         folds = [record.fold for record in store.records(method="method-0") if isinstance(record, FoldRecord)]
         assert folds == list(range(len(folds)))
         assert store.add(fold_record("afterwards"))

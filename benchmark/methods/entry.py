@@ -10,6 +10,11 @@ to the loss), `finish(context)` after the last step, and `summary()`, a dictiona
 Randomness: a builder draws its weights from torch's global generator and seeds nothing. Whoever calls it forks and
 seeds that generator first, so the weights follow from the job and no other stream moves. While a fold trains, the three
 global generators (torch, NumPy, random) are seeded from the job too; a hook has a stream of its own in its context.
+
+Interruption: a job that is killed goes on from its last checkpoint, to the same bits. `begin` is called again, then the
+method's `state_dict` and the plain attributes of its modules (tensors, numbers, strings, containers of them) are put
+back. A method with any other attribute that changes (a generator, a queue) leaves no checkpoint: its jobs start over.
+What it keeps outside its modules, in a global or a closure, cannot be seen, and would be lost.
 """
 
 from collections.abc import Callable, Mapping

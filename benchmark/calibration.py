@@ -1,0 +1,172 @@
+"""Seconds of the parts of a job on this machine, from a few steps and one validation of each method.
+
+They are measured where jobs run: in worker processes, as many side by side as the suite would have on this machine, so
+that what they take from each other is in the figures. Each method runs twice; the first time warms the process up.
+Nothing is kept, and no test image is opened: a test evaluation is put together from the seconds that an image took to
+embed and from those of the metrics over random embeddings.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from math import sqrt
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import optuna
+import torch
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.samplers import RandomSampler
+from torch.nn.functional import normalize
+
+from benchmark.bench import Bench
+from benchmark.costs import Costs, JobCost, Side, images_of_side
+from benchmark.errors import BenchmarkError
+from benchmark.executors import worker
+from benchmark.executors.processes import WorkerPool
+from benchmark.failure import FoldFailure
+from benchmark.jobs import Job
+from benchmark.methods.entry import MethodEntry, Space, Value
+from benchmark.methods.registry import method_entry
+from benchmark.search import _sampler
+from benchmark.training import FoldTraining, run_fold
+from protocols.datasets.tensors import fits_memory
+from protocols.spec import Protocol
+
+FIRST_STEPS = 2
+MEASURED_S, MOST_STEPS = 2.0, 50  # of the second time
+MOST_ROWS = 8192  # of the measured metrics; more are reckoned by the square
+
+
+def measured_costs(entries: Sequence[MethodEntry], bench: Bench, workers: int) -> Costs:
+    """Costs from real jobs in `workers` processes side by side.
+
+    Raises:
+        BenchmarkError: if a job fails.
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    with TemporaryDirectory() as folder:
+        bench = replace(bench, artifacts=Path(folder) / "embeddings")
+        pool = WorkerPool(bench, workers)
+        try:
+            began = time.perf_counter()
+            pool.submit(_ready).result()
+            start_s = time.perf_counter() - began
+            dim = bench.protocol.embedding.dim
+            validation_s = pool.submit(_evaluation_s, "validation", dim).result()
+            test_s = pool.submit(_evaluation_s, "test", dim).result()
+            concatenation_s = pool.submit(_evaluation_s, "test", dim * bench.n_folds).result()
+            jobs = {entry.name: _job_cost(entry, bench, pool, validation_s, test_s) for entry in entries}
+        finally:
+            pool.stop()
+    spaces = [space for entry in entries if (space := bench.space(entry))]
+    proposal_s = median(_proposal_s(space, bench) for space in spaces) if spaces else 0.0
+    source = f"measured on this machine, {workers} worker{'s' if workers > 1 else ''} side by side"
+    return Costs(jobs, concatenation_s, proposal_s, start_s, source)
+
+
+def _job_cost(
+    entry: MethodEntry, bench: Bench, pool: WorkerPool, validation_metrics_s: float, test_metrics_s: float
+) -> JobCost:
+    first = _run(entry, bench, pool, FIRST_STEPS, rounds=2)
+    n_steps = FIRST_STEPS
+    if entry.is_trained:
+        n_steps = min(max(FIRST_STEPS, int(MEASURED_S * FIRST_STEPS / first["train"])), MOST_STEPS)
+    seconds = _run(entry, bench, pool, n_steps, rounds=1)
+    validation_s = seconds["validate"]
+    if entry.is_trained:
+        step_s, fixed_s = seconds["train"] / n_steps, seconds["setup"]
+    else:
+        step_s, fixed_s = 0.0, sum(seconds.values()) - validation_s
+    image_s = max(0.0, validation_s - validation_metrics_s) / len(images_of_side(bench, "validation"))
+    return JobCost(fixed_s, step_s, validation_s, test_metrics_s + image_s * len(images_of_side(bench, "test")))
+
+
+def _run(entry: MethodEntry, bench: Bench, pool: WorkerPool, n_steps: int, rounds: int) -> dict[str, float]:
+    """Median seconds by phase of a job of so many steps and one validation, one in each worker at the same time."""
+    cadence = replace(bench.protocol.schedule.cadence, evaluate_every_steps=n_steps)
+    schedule = replace(bench.protocol.schedule, max_steps=n_steps, cadence=cadence, by_dataset=())
+    short = replace(bench, protocol=replace(bench.protocol, schedule=schedule))
+    job = short.job(entry, _middle_of(bench.space(entry)), run=0, fold=0)
+    if rounds == 1 and not fits_memory(bench.index, bench.protocol.transforms.resize_px):
+        job = replace(job, seed=job.seed + 1)  # other images: some have still to be decoded, as in a real job
+    futures = [pool.submit(_timed, short.protocol, job) for _ in range(rounds * pool.workers)]
+    found = [future.result() for future in futures][-pool.workers :]
+    return {phase: median(seconds[phase] for seconds in found) for phase in found[0]}
+
+
+def _timed(protocol: Protocol, job: Job) -> dict[str, float]:
+    """In a worker: the seconds by phase of a job under another protocol than the worker's own."""
+    bench = _held(protocol)
+    if method_entry(job.method).family != "baseline":
+        record = run_fold(job, bench)
+        if record.outcome == "failed":
+            raise BenchmarkError(f"{job.method}: its short job failed, {record.reason}: {record.message}")
+        return record.seconds
+    training = FoldTraining(job, bench)  # a baseline is validated by nobody; here it shows what an image costs
+    try:
+        training.run()
+        began = time.perf_counter()
+        training._evaluate(training.images.validation)
+    except FoldFailure as failure:
+        raise BenchmarkError(f"{job.method}: its short job failed, {failure.reason}: {failure}") from None
+    return training.seconds | {"validate": time.perf_counter() - began}
+
+
+def _evaluation_s(side: Side, dim: int) -> float:
+    """In a worker: seconds of the metrics over random embeddings of a side."""
+    bench = _held()
+    indices = images_of_side(bench, side)
+    measured = indices[:MOST_ROWS]
+    random = torch.randn(len(measured), dim, generator=torch.Generator().manual_seed(0))
+    embeddings = normalize(random, dim=1).to(bench.device)
+    seconds = []
+    for _ in range(2):  # the first one warms up
+        began = time.perf_counter()
+        bench.evaluate(embeddings, measured)
+        seconds.append(time.perf_counter() - began)
+    return seconds[-1] * (len(indices) / len(measured)) ** 2
+
+
+def _ready() -> None:
+    """In a worker: nothing; its answer says that the worker has started."""
+
+
+def _held(protocol: Protocol | None = None) -> Bench:
+    """The bench of this worker, with its decoded images, under another protocol where one is given."""
+    held = worker._bench
+    assert held is not None, "a worker holds a bench"
+    bench = replace(held, protocol=protocol or held.protocol)
+    bench.__dict__["images"] = held.images  # else each job would decode them anew
+    return bench
+
+
+def _middle_of(space: Space) -> dict[str, Value]:
+    """Hyper-parameters in the middle of each axis; what they are changes little of what a step takes."""
+    return {name: _middle(distribution) for name, distribution in space.items()}
+
+
+def _middle(distribution: BaseDistribution) -> Value:
+    if isinstance(distribution, CategoricalDistribution):
+        choice: Value = distribution.choices[len(distribution.choices) // 2]  # type: ignore[assignment]
+        return choice
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    low, high = distribution.low, distribution.high
+    middle = sqrt(low * high) if distribution.log else (low + high) / 2
+    return middle if isinstance(distribution, FloatDistribution) else int(middle)
+
+
+def _proposal_s(space: Space, bench: Bench) -> float:
+    """Seconds of a proposal of the protocol's sampler half way through its budget."""
+    budget = bench.protocol.search
+    study = optuna.create_study(sampler=RandomSampler(seed=0))
+    for number in range(budget.n_trials // 2):
+        study.tell(study.ask(fixed_distributions=space), number % 7 / 7)
+    seconds = []
+    for seed in range(2):  # the first one imports what the sampler needs
+        study.sampler = _sampler(budget, seed)
+        began = time.perf_counter()
+        study.ask(fixed_distributions=space)
+        seconds.append(time.perf_counter() - began)
+    return seconds[-1]

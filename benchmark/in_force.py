@@ -1,0 +1,76 @@
+"""What was in force while a fold ran, read back from the objects that did the work, never from the protocol.
+
+A record keeps it beside the protocol it was made under, so that anybody can see whether the two say the same. The
+values are JSON's: lists, not tuples.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from protocols.model import EmbeddingModel
+from protocols.spec import Cadence
+from protocols.transforms import ImageTransforms
+from protocols.trunks.batchnorm import batchnorm_layers
+from results.strict import plain
+
+InForce = dict[str, Any]
+
+
+def images_in_force(transform: ImageTransforms) -> InForce:
+    """How images become tensors: `transforms` and `input`."""
+    return _json({"transforms": asdict(transform.transforms), "input": asdict(transform.input)})
+
+
+def network_in_force(model: EmbeddingModel) -> InForce:
+    """The network: `trunk`, `batchnorm`, `embedder`, `normalisation`, `n_trainable` (numbers that learn)."""
+    return _json(
+        {
+            "trunk": {
+                "class": type(model.trunk).__name__,
+                "weights": model.trunk.weights_hash,
+                "features": model.trunk.features,
+                "pooling": model.trunk.pooling,
+            },
+            "batchnorm": _batchnorm(model),
+            "embedder": {"in_features": model.embedder.in_features, "out_features": model.embedder.out_features},
+            "normalisation": model.normalisation,
+            "n_trainable": sum(parameter.numel() for parameter in model.trainable_parameters()),
+        }
+    )
+
+
+def training_in_force(
+    optimiser: torch.optim.Optimizer, counts: Sequence[int], warmup_steps: int, cadence: Cadence
+) -> InForce:
+    """How the network learns: `optimiser` with its parameter groups, `batch` (images of each class), `schedule`."""
+    groups = [
+        {"n_weights": sum(weights.numel() for weights in group["params"])}
+        | {name: value for name, value in group.items() if name != "params"}
+        for group in optimiser.param_groups
+    ]
+    return _json(
+        {
+            "optimiser": {"class": type(optimiser).__name__, "groups": groups},
+            "batch": counts,
+            "schedule": {"warmup_steps": warmup_steps, **asdict(cadence)},
+        }
+    )
+
+
+def _batchnorm(model: EmbeddingModel) -> InForce:
+    """The layers, and the mode that they show when they are told to train: none, frozen, eval or training."""
+    layers, was_training = batchnorm_layers(model), model.training
+    model.train()
+    thawed = any(layer.training for layer in layers)
+    model.train(was_training)
+    learns = any(parameter.requires_grad for layer in layers for parameter in layer.parameters(recurse=False))
+    mode = "training" if thawed else "eval" if learns else "frozen"
+    return {"mode": mode if layers else "none", "n_layers": len(layers)}
+
+
+def _json(values: InForce) -> InForce:
+    found: InForce = plain(values)
+    return found
