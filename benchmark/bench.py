@@ -69,6 +69,11 @@ class Bench:
         """Training classes of one fold."""
         return len(self.split.folds[fold].train)
 
+    @property
+    def fewest_classes(self) -> int:
+        """Training classes of the smallest fold, for which a search space must hold."""
+        return min(len(cut.train) for cut in self.split.folds)
+
     def super_classes(self, fold: int) -> tuple[str, ...] | None:
         """The super-class of each training class of one fold, where the data set has any."""
         if self.index.super_classes is None:
@@ -96,7 +101,7 @@ class Bench:
 
     def space(self, entry: MethodEntry) -> Space:
         """The search space of a method here: of its smallest fold, without what the protocol fixes."""
-        space = entry.space(min(self.n_classes(fold) for fold in range(self.n_folds)))
+        space = entry.space(self.fewest_classes)
         fixed = W_LR if self.protocol.optimiser.proxy_lr_factor is not None else None
         return {name: distribution for name, distribution in space.items() if name != fixed}
 

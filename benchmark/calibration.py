@@ -1,9 +1,11 @@
 """Seconds of the parts of a job on this machine, from a few steps and one validation of each method.
 
 They are measured where jobs run: in worker processes, as many side by side as the suite would have on this machine, so
-that what they take from each other is in the figures. Each method runs twice; the first time warms the process up.
-Nothing is kept, and no test image is opened: a test evaluation is put together from the seconds that an image took to
-embed and from those of the metrics over random embeddings.
+that what they take from each other is in the figures. Each method runs three short jobs, the first of which warms the
+process up. Nothing is kept, no test image is opened, and of the validation images only some: an evaluation is put
+together from the seconds of an image and those of the metrics over random embeddings.
+
+Not in it: what a method does less often than at each step (a memory that fills, proxies that are drawn anew).
 """
 
 import time
@@ -31,11 +33,14 @@ from benchmark.methods.entry import MethodEntry, Space, Value
 from benchmark.methods.registry import method_entry
 from benchmark.search import _sampler
 from benchmark.training import FoldTraining, run_fold
+from protocols.datasets.index import ImageIndex
 from protocols.datasets.tensors import fits_memory
 from protocols.spec import Protocol
+from protocols.splits import Split
 
-FIRST_STEPS = 2
-MEASURED_S, MOST_STEPS = 2.0, 50  # of the second time
+FIRST_STEPS = 2  # of the first two jobs
+MEASURED_S, MOST_STEPS = 4.0, 100  # of the third
+ENOUGH_IMAGES = 128  # of the validation side, whole classes and two of them at least
 MOST_ROWS = 8192  # of the measured metrics; more are reckoned by the square
 
 
@@ -53,52 +58,63 @@ def measured_costs(entries: Sequence[MethodEntry], bench: Bench, workers: int) -
             began = time.perf_counter()
             pool.submit(_ready).result()
             start_s = time.perf_counter() - began
-            dim = bench.protocol.embedding.dim
-            validation_s = pool.submit(_evaluation_s, "validation", dim).result()
-            test_s = pool.submit(_evaluation_s, "test", dim).result()
-            concatenation_s = pool.submit(_evaluation_s, "test", dim * bench.n_folds).result()
-            jobs = {entry.name: _job_cost(entry, bench, pool, validation_s, test_s) for entry in entries}
+            narrow = bench.protocol.embedding.dim
+            wide = narrow * bench.n_folds
+            measured: tuple[tuple[Side, int], ...] = (("validation", narrow), ("test", narrow), ("test", wide))
+            metrics_s = {(side, dim): pool.submit(_metrics_s, side, dim).result() for side, dim in measured}
+            jobs = {entry.name: _job_cost(entry, bench, pool, metrics_s) for entry in entries}
         finally:
             pool.stop()
     spaces = [space for entry in entries if (space := bench.space(entry))]
     proposal_s = median(_proposal_s(space, bench) for space in spaces) if spaces else 0.0
     source = f"measured on this machine, {workers} worker{'s' if workers > 1 else ''} side by side"
-    return Costs(jobs, concatenation_s, proposal_s, start_s, source)
+    return Costs(jobs, metrics_s["test", wide], proposal_s, start_s, source)
 
 
-def _job_cost(
-    entry: MethodEntry, bench: Bench, pool: WorkerPool, validation_metrics_s: float, test_metrics_s: float
-) -> JobCost:
-    first = _run(entry, bench, pool, FIRST_STEPS, rounds=2)
-    n_steps = FIRST_STEPS
+def _job_cost(entry: MethodEntry, bench: Bench, pool: WorkerPool, metrics_s: dict[tuple[Side, int], float]) -> JobCost:
+    short = replace(bench, split=_shortened(bench.split, bench.index))
+    _run(entry, short, pool, FIRST_STEPS, rounds=2)  # so many that each worker gets one
+    seconds, n_steps = _run(entry, short, pool, FIRST_STEPS), FIRST_STEPS
     if entry.is_trained:
-        n_steps = min(max(FIRST_STEPS, int(MEASURED_S * FIRST_STEPS / first["train"])), MOST_STEPS)
-    seconds = _run(entry, bench, pool, n_steps, rounds=1)
-    validation_s = seconds["validate"]
-    if entry.is_trained:
-        step_s, fixed_s = seconds["train"] / n_steps, seconds["setup"]
-    else:
-        step_s, fixed_s = 0.0, sum(seconds.values()) - validation_s
-    image_s = max(0.0, validation_s - validation_metrics_s) / len(images_of_side(bench, "validation"))
-    return JobCost(fixed_s, step_s, validation_s, test_metrics_s + image_s * len(images_of_side(bench, "test")))
+        n_steps = min(max(FIRST_STEPS, int(MEASURED_S * FIRST_STEPS / seconds["train"])), MOST_STEPS)
+        seconds = _run(entry, short, pool, n_steps)
+    image_s = seconds["validate"] / len(images_of_side(short, "validation"))
+    dim = bench.protocol.embedding.dim
+    return JobCost(
+        fixed_s=seconds["setup"] if entry.is_trained else sum(seconds.values()) - seconds["validate"],
+        step_s=seconds["train"] / n_steps if entry.is_trained else 0.0,
+        validation_s=metrics_s["validation", dim] + image_s * len(images_of_side(bench, "validation")),
+        test_s=metrics_s["test", dim] + image_s * len(images_of_side(bench, "test")),
+    )
 
 
-def _run(entry: MethodEntry, bench: Bench, pool: WorkerPool, n_steps: int, rounds: int) -> dict[str, float]:
+def _shortened(split: Split, index: ImageIndex) -> Split:
+    """The split with a validation side of few images in its first fold."""
+    first, *others = split.folds
+    kept, n_images = 0, 0
+    while kept < len(first.validation) and (kept < 2 or n_images < ENOUGH_IMAGES):
+        n_images += len(index.images_of(first.validation[kept]))
+        kept += 1
+    return replace(split, folds=(replace(first, validation=first.validation[:kept]), *others))
+
+
+def _run(entry: MethodEntry, short: Bench, pool: WorkerPool, n_steps: int, rounds: int = 1) -> dict[str, float]:
     """Median seconds by phase of a job of so many steps and one validation, one in each worker at the same time."""
-    cadence = replace(bench.protocol.schedule.cadence, evaluate_every_steps=n_steps)
-    schedule = replace(bench.protocol.schedule, max_steps=n_steps, cadence=cadence, by_dataset=())
-    short = replace(bench, protocol=replace(bench.protocol, schedule=schedule))
-    job = short.job(entry, _middle_of(bench.space(entry)), run=0, fold=0)
-    if rounds == 1 and not fits_memory(bench.index, bench.protocol.transforms.resize_px):
-        job = replace(job, seed=job.seed + 1)  # other images: some have still to be decoded, as in a real job
-    futures = [pool.submit(_timed, short.protocol, job) for _ in range(rounds * pool.workers)]
+    cadence = replace(short.protocol.schedule.cadence, evaluate_every_steps=n_steps)
+    schedule = replace(short.protocol.schedule, max_steps=n_steps, cadence=cadence, by_dataset=())
+    short = replace(short, protocol=replace(short.protocol, schedule=schedule))
+    job = short.job(entry, _middle_of(short.space(entry)), run=0, fold=0)
+    if rounds == 1 and not fits_memory(short.index, short.protocol.transforms.resize_px):
+        job = replace(job, seed=job.seed + n_steps)  # other images: some have to be decoded, as in a real job
+    futures = [pool.submit(_timed, short.protocol, short.split, job) for _ in range(rounds * pool.workers)]
     found = [future.result() for future in futures][-pool.workers :]
     return {phase: median(seconds[phase] for seconds in found) for phase in found[0]}
 
 
-def _timed(protocol: Protocol, job: Job) -> dict[str, float]:
-    """In a worker: the seconds by phase of a job under another protocol than the worker's own."""
-    bench = _held(protocol)
+def _timed(protocol: Protocol, split: Split, job: Job) -> dict[str, float]:
+    """In a worker: the seconds by phase of a job under another protocol and split than the worker's own."""
+    bench = replace(_held(), protocol=protocol, split=split)
+    bench.__dict__["images"] = _held().images  # else each job would decode them anew
     if method_entry(job.method).family != "baseline":
         record = run_fold(job, bench)
         if record.outcome == "failed":
@@ -114,7 +130,7 @@ def _timed(protocol: Protocol, job: Job) -> dict[str, float]:
     return training.seconds | {"validate": time.perf_counter() - began}
 
 
-def _evaluation_s(side: Side, dim: int) -> float:
+def _metrics_s(side: Side, dim: int) -> float:
     """In a worker: seconds of the metrics over random embeddings of a side."""
     bench = _held()
     indices = images_of_side(bench, side)
@@ -133,13 +149,10 @@ def _ready() -> None:
     """In a worker: nothing; its answer says that the worker has started."""
 
 
-def _held(protocol: Protocol | None = None) -> Bench:
-    """The bench of this worker, with its decoded images, under another protocol where one is given."""
-    held = worker._bench
-    assert held is not None, "a worker holds a bench"
-    bench = replace(held, protocol=protocol or held.protocol)
-    bench.__dict__["images"] = held.images  # else each job would decode them anew
-    return bench
+def _held() -> Bench:
+    """The bench of this worker."""
+    assert worker._bench is not None, "a worker holds a bench"
+    return worker._bench
 
 
 def _middle_of(space: Space) -> dict[str, Value]:
@@ -158,10 +171,10 @@ def _middle(distribution: BaseDistribution) -> Value:
 
 
 def _proposal_s(space: Space, bench: Bench) -> float:
-    """Seconds of a proposal of the protocol's sampler half way through its budget."""
+    """Seconds of a proposal of the protocol's sampler half way through its budget, or when it first models anything."""
     budget = bench.protocol.search
     study = optuna.create_study(sampler=RandomSampler(seed=0))
-    for number in range(budget.n_trials // 2):
+    for number in range(max(budget.n_startup_trials, budget.n_trials // 2)):
         study.tell(study.ask(fixed_distributions=space), number % 7 / 7)
     seconds = []
     for seed in range(2):  # the first one imports what the sampler needs

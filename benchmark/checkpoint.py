@@ -21,7 +21,6 @@ import torch
 
 from benchmark.bench import Bench
 from benchmark.console import say_error
-from benchmark.embeddings import embeddings_folder
 from benchmark.failure import one_line
 from benchmark.jobs import Job
 from benchmark.method_memory import CannotBeKept
@@ -97,9 +96,9 @@ class Checkpoint:
         return storage if location == "cpu" else storage.to(device=self._device)
 
 
-def checkpoints_folder(store: str) -> Path:
-    """Where the checkpoints of a store lie, by its path or URL: beside its test embeddings."""
-    return embeddings_folder(store).with_suffix(".checkpoints")
+def checkpoints_folder(embeddings: Path) -> Path:
+    """Where the checkpoints of a store lie: beside the folder of its test embeddings."""
+    return embeddings.with_suffix(".checkpoints")
 
 
 def checkpointed_jobs(folder: Path | None) -> list[str]:

@@ -28,6 +28,8 @@ from benchmark.options import (
     with_suite_options,
 )
 from benchmark.oversight_commands import oversight_app
+from benchmark.record_commands import record_app
+from benchmark.stores import open_store
 from protocols.errors import ProtocolError
 from reports.errors import ReportError
 from results.errors import ResultsError, StoreUnavailable
@@ -52,6 +54,7 @@ app = typer.Typer(
 )
 app.add_typer(data_app, name="data")
 app.add_typer(oversight_app)  # its commands stand beside the others
+app.add_typer(record_app)
 
 
 @app.command()
@@ -107,7 +110,7 @@ def report(
         raise ReportError(f"a METHOD ({method!r}) goes with --hierarchy; tables hold all methods. Leave it out.")
     if out is not None and hierarchy:
         raise ReportError("--hierarchy writes no files; leave --out away, or send --json into a file.")
-    with _open_store(store, must_exist=True) as opened:
+    with open_store(store, must_exist=True) as opened:
         if hierarchy:
             _show_hierarchies(opened, method, as_json)
             return
@@ -147,7 +150,7 @@ def figure(
 @app.command()
 def status(store: StoreUrl = DEFAULT_STORE, as_json: AsJson = False) -> None:
     """What is done, running, failed and left, by method, how fast it goes and when it should end."""
-    with _open_store(store, must_exist=True) as opened:
+    with open_store(store, must_exist=True) as opened:
         _show_status(opened, as_json)
 
 
@@ -216,23 +219,13 @@ def _run(
         check_folder(out)
     suite = assemble(options, published)
     rehearse()  # a report that cannot be made is found now, not after the last run
-    with _open_store(options.store) as store:
+    with open_store(options.store) as store:
         problems = run_suite(suite, store, phases, errors)
         if "finals" in phases:
             _show_tables(_tables(store, [suite.bench.comparison]), out, as_json)
         else:
             _show_status(store, as_json)
     return JOBS_FAILED if problems else DONE
-
-
-def _open_store(address: str, must_exist: bool = False) -> "Store":
-    from results.database import database_url
-    from results.store import Store
-
-    url = database_url(address)
-    if must_exist and url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
-        raise ResultsError(f"{url.database}: no store there yet; mlrc run makes one, or name yours with --store.")
-    return Store.open(address)
 
 
 def _tables(store: "Store", comparisons: "Iterable[Comparison] | None" = None) -> "list[Table]":
@@ -286,7 +279,7 @@ def _gallery(name: str, store: str, method: str | None, data: str | None, tsne: 
         raise ReportError(f"--tsne goes with embedding-map; leave it out for {name}.")
     if data is not None and isinstance(found, FromRecords):
         raise ReportError(f"{name} is drawn from records alone; leave --data out.")
-    with _open_store(store, must_exist=True) as opened:
+    with open_store(store, must_exist=True) as opened:
         if method is not None and not (records := opened.records(method=method)):
             known = ", ".join(sorted({record.identity.method for record in opened.records()})) or "none"
             raise ResultsError(f"{opened.name}: nothing of {method!r} is recorded there. Methods there: {known}.")
@@ -316,13 +309,15 @@ def _show_figures(lines: "Mapping[str, str]", as_json: bool) -> None:
 
 def _show_status(store: "Store", as_json: bool) -> None:
     from benchmark.listings import table
-    from benchmark.status import columns, shown, status_lines
+    from benchmark.status import columns, remarks, shown, status_lines
 
     lines = status_lines(store)
     if as_json:
         print_json(lines)
     else:
         console.print(table([shown(line) for line in lines], columns(lines)))
+        for remark in remarks(lines):
+            console.print(remark, markup=False, highlight=False, soft_wrap=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

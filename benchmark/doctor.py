@@ -19,11 +19,12 @@ from benchmark.executors import usable_cores
 from benchmark.executors.worker import hold, perform
 from benchmark.methods.registry import method_entry
 from benchmark.provenance import code_revision, device_name, versions
+from benchmark.verify import ASIDE
 from protocols.catalogue import DEMO_V1, PUBLISHED
 from protocols.datasets import load_dataset
 from protocols.datasets.cache import cache_folder
+from protocols.datasets.files import size_text
 from protocols.datasets.index import ImageIndex
-from protocols.datasets.prepare import size_text
 from protocols.derive import derive
 from protocols.errors import DataError, ProtocolError
 from protocols.spec import Protocol
@@ -149,7 +150,7 @@ def _store(address: str) -> Line:
         if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
             return _place("store", Path(url.database or "").absolute().parent, "none yet; mlrc run makes it")
         with Store.open(address) as store:
-            return _line("store", f"{store.name}: {len(store.comparisons())} comparisons")
+            return _line("store", f"{store.name}: {(n := len(store.comparisons()))} comparison{'s' if n != 1 else ''}")
     except ResultsError as error:
         return _line("store", str(error), "wrong")
 

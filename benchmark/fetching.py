@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from protocols.datasets.fetch import Fetched
+from protocols.datasets.files import size_text
 from protocols.datasets.folder import LAYOUTS
 from protocols.datasets.shapes import DIFFICULTIES, N_ANGLES, SHAPES
-from protocols.datasets.sources import SOURCES, in_words
+from protocols.datasets.sources import SOURCES
 from protocols.datasets.standard import STANDARD
 from protocols.errors import DataError, did_you_mean
 
@@ -50,8 +51,8 @@ class FetchProgress:
         self._task, self._total, self._done, self._told_at = task, total or 0, done, time.monotonic()
         self._bars.reset(self._bar, description=task, total=total, completed=done, visible=True)
         if self._bars.disable:
-            size = f", {in_words(total)}" if total else ""
-            self.say(f"{task}{size}{f', {in_words(done)} of it are here' if done else ''}")
+            size = f", {size_text(total)}" if total else ""
+            self.say(f"{task}{size}{f', {size_text(done)} of it are here' if done else ''}")
 
     def advance(self, n_bytes: int) -> None:
         """Move the bar, or say how far it is now and then."""
@@ -60,7 +61,7 @@ class FetchProgress:
         if self._bars.disable and time.monotonic() - self._told_at >= PAUSE_S:
             self._told_at = time.monotonic()
             share = f"{100 * self._done // self._total} %, " if self._total else ""
-            self.say(f"{self._task}: {share}{in_words(self._done)}")
+            self.say(f"{self._task}: {share}{size_text(self._done)}")
 
     def say(self, text: str) -> None:
         """One line as it is."""
@@ -138,6 +139,6 @@ def _standard_line(name: str) -> dict[str, Any]:
         "terms": source.terms,
         "page": source.page,
         "caution": published.caution or None,
-        "fetch": f"yes, {in_words(source.size)}" if source.is_open else "by hand",
+        "fetch": f"yes, {size_text(source.size)}" if source.is_open else "by hand",
         "by_hand": source.by_hand or None,
     }

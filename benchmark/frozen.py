@@ -38,8 +38,9 @@ class LinearModel:
             metric = build_method(entry, len(images.images_by_class), self._embedding.dim, dict(job.hyperparameters))
             assert isinstance(metric, LinearMetric)
             with threadpool_limits(bench.threads):  # otherwise the last bits follow from this machine's cores
-                self._reduction = Reduction.fitted(features(images.train), self._embedding.dim)
-                fitted = metric.fit(self._reduction(features(images.train)), images.labels[images.train], random)
+                given = features(images.train)
+                self._reduction = Reduction.fitted(given, self._embedding.dim)
+                fitted = metric.fit(self._reduction(given), images.labels[images.train], random)
         except BenchmarkError as error:
             raise FoldFailure("method-error", str(error)) from None
         except (ArithmeticError, ValueError, MemoryError, np.linalg.LinAlgError) as error:

@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from benchmark.listings import table
-from protocols.datasets.prepare import size_text
+from protocols.datasets.files import size_text
 
 Line = dict[str, Any]
 

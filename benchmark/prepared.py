@@ -13,8 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from protocols.datasets import check_decodes
 from protocols.datasets.cache import PixelCache, cache_folder, cache_path, known_to_decode, remember_decoding
+from protocols.datasets.files import size_text
 from protocols.datasets.index import ImageIndex
-from protocols.datasets.prepare import Watcher, prepare, size_text
+from protocols.datasets.prepare import Watcher, prepare
 from protocols.datasets.tensors import fits_memory
 from protocols.errors import DataError
 

@@ -19,6 +19,8 @@ _PACKAGES = (
     "pytorch-metric-learning",
     "optuna",
     "numpy",
+    "scipy",
+    "scikit-learn",
     "pillow",
     "faiss-cpu",
     "faiss-gpu",
@@ -74,5 +76,5 @@ def code_revision() -> str:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True, timeout=10)
+    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, encoding="utf-8", check=True, timeout=10)
     return done.stdout.strip()

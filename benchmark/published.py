@@ -33,5 +33,5 @@ def published_values(entry: MethodEntry, key: str, bench: Bench) -> dict[str, Va
             "Choose --protocol ccp, or search it."
         )
     values = {name: value for name, value in found.items() if name in space}
-    check_hyperparameters(entry, min(bench.n_classes(fold) for fold in range(bench.n_folds)), values)
+    check_hyperparameters(entry, bench.fewest_classes, values)
     return values

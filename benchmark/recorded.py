@@ -23,7 +23,9 @@ from protocols.splits import make_split
 from results.record import FoldRecord, Record, RunRecord
 from results.store import Store
 
-COMPUTING = ("torch", "torchvision", "pytorch-metric-learning", "numpy", "pillow", "cuda", "cudnn")  # packages
+COMPUTING = ("torch", "torchvision", "pytorch-metric-learning", "numpy", "pillow")  # packages
+ON_CUDA = ("cuda", "cudnn")
+WITHOUT_TRAINING = ("scipy", "scikit-learn")
 
 
 def recorded_bench(record: Record, protocol: Protocol, data: str | None, artifacts: Path) -> Bench:
@@ -33,10 +35,13 @@ def recorded_bench(record: Record, protocol: Protocol, data: str | None, artifac
         BenchmarkError: if something that may change a number is not as it was.
     """
     identity, made = record.identity, record.provenance
-    _refuse_other(record, "method code", identity.method_code, method_entry(identity.method).code)
+    entry = method_entry(identity.method)
+    _refuse_other(record, "method code", identity.method_code, entry.code)
     here = versions()
-    for package in COMPUTING:
-        _refuse_other(record, package, made.versions.get(package, "none"), here.get(package, "none"))
+    fits = () if entry.is_trained else WITHOUT_TRAINING
+    for package in (*COMPUTING, *fits, *(() if made.device.startswith("cpu ") else ON_CUDA)):
+        if package in made.versions:
+            _refuse_other(record, package, made.versions[package], here.get(package, ""))
     device = default_device()
     if device_name(device) != made.device and made.device == device_name("cpu"):
         device = "cpu"

@@ -3,7 +3,7 @@
 Searches under one title, data set name and method name may still differ: by a `--set`, an added image, an edited file.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,33 +16,38 @@ from results.study import Study
 
 COLUMNS = (
     *("protocol", "protocol_digest", "dataset", "dataset_hash", "method", "method_code"),
-    *("trials", "final_folds", "left", "running", "folds_per_hour", "expected_end", "best_map_at_r"),
+    *("trials", "final_folds", "best_map_at_r"),
 )
 FINGERPRINTS = ("protocol_digest", "dataset_hash", "method_code")
-WHILE_RUNNING = ("running", "folds_per_hour", "expected_end")
 PAUSE = timedelta(seconds=60)  # a longer one ends a stretch of work: the run was stopped in between
 
 
 def columns(lines: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    """The columns to show; a fingerprint is shown where it tells lines apart, the pace where something runs."""
-    running = any(line["running"] for line in lines)
-    return tuple(
-        name
-        for name in COLUMNS
-        if (name not in FINGERPRINTS or len({line[name] for line in lines}) > 1)
-        and (name not in WHILE_RUNNING or running)
-    )
+    """The columns to show; a fingerprint is shown where it tells lines apart."""
+    return tuple(name for name in COLUMNS if name not in FINGERPRINTS or len({line[name] for line in lines}) > 1)
 
 
 def shown(line: Mapping[str, Any]) -> dict[str, Any]:
-    """The line for people: MAP@R in percent as in the tables, the end as a time of this place."""
-    best, end, pace = line["best_map_at_r"], line["expected_end"], line["folds_per_hour"]
-    return {
-        **line,
-        "best_map_at_r": None if best is None else f"{100 * best:.2f}",
-        "folds_per_hour": None if pace is None else f"{pace:,.0f}",
-        "expected_end": None if end is None else f"{datetime.fromisoformat(end).astimezone():%Y-%m-%d %H:%M}",
-    }
+    """The line for people: MAP@R in percent, as in the tables."""
+    best = line["best_map_at_r"]
+    return {**line, "best_map_at_r": None if best is None else f"{100 * best:.2f}"}
+
+
+def remarks(lines: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What is left of each method that is not done: "ms: 52 folds left; node7:812:a3 runs it, 12 an hour, ..."."""
+    return [_remark(line) for line in lines if line["left"] or line["running"]]
+
+
+def _remark(line: Mapping[str, Any]) -> str:
+    left, pace, end = line["left"], line["folds_per_hour"], line["expected_end"]
+    said = (
+        f"{line['method']}: {'unknown how many' if left is None else f'{left:,}'} fold{'s' if left != 1 else ''} left"
+    )
+    if line["running"]:
+        said += f"; {line['running']} runs it"
+    if pace is not None:
+        said += f", {pace:,.0f} an hour"
+    return said + (f", ends about {datetime.fromisoformat(end).astimezone():%Y-%m-%d %H:%M}" if end else "")
 
 
 def status_lines(store: Store) -> list[dict[str, Any]]:

@@ -151,9 +151,7 @@ class Driver:
     def _sweep(self) -> None:
         """Remove what a kill left of jobs whose record it did not prevent."""
         stored = self._store.get_many(checkpointed_jobs(self._bench.checkpoints))
-        remove_checkpoints(
-            self._bench.checkpoints, [job_id for job_id, record in stored.items() if _is_result(record)]
-        )
+        remove_checkpoints(self._bench.checkpoints, [job_id for job_id, record in stored.items() if _is_result(record)])
 
     def _claim(self, entry: MethodEntry) -> str:
         return "/".join((*self._bench.comparison, entry.name, entry.code))

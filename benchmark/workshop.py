@@ -85,7 +85,6 @@ def assemble(options: SuiteOptions, published: str | None = None, decode: bool =
         threads=options.threads,
         device=default_device(),
         search=options.search,
-        checkpoints=checkpoints_folder(options.store),
         keep_checkpoints=options.keep_checkpoints,
     )
     check_sides(bench)
@@ -110,11 +109,12 @@ def run_suite(suite: Suite, store: Store, phases: Sequence[str], console: Consol
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     expected = {entry.name: expected_work(entry, suite.bench, phases) for entry in suite.entries}
     told = {entry.name: trials_told(entry, suite.bench, store, phases) for entry in suite.entries}
-    executor = make_executor(suite.executor, suite.bench, suite.workers)
+    bench = replace(suite.bench, checkpoints=checkpoints_folder(suite.bench.artifacts))  # jobs outside a suite: none
+    executor = make_executor(suite.executor, bench, suite.workers)
     try:
         with database_errors(store), SuiteProgress(expected, suite.bench.n_folds, console, told) as progress:
             storage = open_trials(store)
-            driver = Driver(suite.bench, store, executor, progress)
+            driver = Driver(bench, store, executor, progress)
             with _interruptible(driver.stop, console):
                 return driver.run(suite.entries, storage, phases, suite.given)
     except KeyboardInterrupt:

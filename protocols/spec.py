@@ -16,6 +16,7 @@ from typing import Any, Literal
 from protocols.errors import ProtocolError
 
 Family = Literal["pair", "class"]
+SplitKind = Literal["wrapped", "balanced", "holdout"]
 METRICS = ("precision_at_1", "r_precision", "map_at_r")
 
 
@@ -111,7 +112,7 @@ class Folds:
     """How classes are cut. Without an official test list the second half of the sorted classes is the test set."""
 
     n_folds: int
-    kind: Literal["wrapped", "balanced", "holdout"]
+    kind: SplitKind
     holdout_parts: int = 0  # holdout only: one model, trained on all but the last of so many parts, validated on that
 
 

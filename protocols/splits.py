@@ -12,16 +12,15 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from hashlib import sha256
 from itertools import chain, islice, pairwise
-from typing import Literal, Self, get_args
+from typing import Self, get_args
 
 from protocols.errors import ProtocolError
-from protocols.spec import Folds
+from protocols.spec import Folds, SplitKind
 
 SCHEMA = 1
-
-Kind = Literal["wrapped", "balanced", "holdout"]
 
 
 @dataclass(frozen=True)
@@ -41,13 +40,13 @@ class Split:
             set, share a class.
     """
 
-    kind: Kind
+    kind: SplitKind
     folds: tuple[Fold, ...]
     test: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise ProtocolError(f"split: kind {self.kind!r}; known are {', '.join(get_args(Kind))}.")
+        if self.kind not in get_args(SplitKind):
+            raise ProtocolError(f"split: kind {self.kind!r}; known are {', '.join(get_args(SplitKind))}.")
         if not self.folds:
             raise ProtocolError("split: no folds; at least one is needed.")
         for number, fold in enumerate(self.folds):
@@ -60,7 +59,7 @@ class Split:
         trained = dict.fromkeys(chain.from_iterable(fold.train for fold in self.folds))
         return tuple(name for name in trained if name not in validated)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """First 12 hex digits of the SHA-256 of kind, folds and test as sorted JSON; the file's schema is left out."""
         text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))

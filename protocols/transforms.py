@@ -89,9 +89,8 @@ class ImageTransforms:
     def centre(self, height: int, width: int) -> Box:
         """The crop in the middle, as torchvision places it."""
         side = self.transforms.crop_px
-        return Box(
-            round((height - side) / 2), round((width - side) / 2), side, side
-        )  # a half goes to the even neighbour
+        top, left = round((height - side) / 2), round((width - side) / 2)  # a half goes to the even neighbour
+        return Box(top, left, side, side)
 
 
 def resize(image: Pixels, resize_px: int) -> Pixels:

@@ -8,6 +8,7 @@ punish a method by the fold it lacks, so it is missing instead. A protocol of on
 import json
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -15,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import pandas as pd
 
 from reports.errors import ReportError
+from reports.origins import differing_origins
 from results.comparison import Comparison
 from results.record import FoldRecord, Identity, Metrics, Record, RunRecord
 from results.reference.hyperparameters import published_keys
@@ -30,7 +32,7 @@ COMPARISON = list(Comparison._fields)
 # Said once for each comparison; a data set that was renamed is still the same by its hash.
 CONTEXT = [
     *("dataset_name", "protocol_title", "protocol_name", "n_folds", "n_runs", "embedding_dim"),
-    *("primary_metric", "split_kind"),
+    *("primary_metric", "metrics_version", "split_kind", "origins"),
 ]
 # What tells methods apart; hyperparameters are sorted JSON, "" where a search had no winner.
 VARIANT = ["method", "method_code", "hyperparameters"]
@@ -110,6 +112,8 @@ def runs_frame(records: Iterable[Record], failures: Mapping[str, str] | None = N
     for comparison, identity in comparisons.items():
         for method, reason in (failures or {}).items():
             rows += _missing_rows(_Key(comparison, method, "", ""), identity, reason)
+    origins = _origins(finals)
+    rows = [{**row, "origins": origins[Comparison(*(row[name] for name in COMPARISON))]} for row in rows]
     return pd.DataFrame(rows, columns=pd.Index(COLUMNS)).astype({"value": "float64"})
 
 
@@ -120,6 +124,14 @@ def _key(identity: Identity) -> _Key:
         method_code=identity.method_code,
         hyperparameters=json.dumps(identity.hyperparameters, sort_keys=True, allow_nan=False),
     )
+
+
+def _origins(finals: Mapping[_Key, _Finals]) -> dict[Comparison, tuple[str, ...]]:
+    """In what the folds behind the numbers of each comparison differ; nothing where it has none."""
+    folds: dict[Comparison, list[FoldRecord]] = defaultdict(list)
+    for key, found in finals.items():
+        folds[key.comparison] += [fold for fold in found.folds.values() if not _failed(fold)]
+    return defaultdict(tuple, {comparison: differing_origins(found) for comparison, found in folds.items()})
 
 
 def _published(key: _Key) -> str:
@@ -233,7 +245,9 @@ def _row(
         "n_runs": values["finals"]["n_runs"],
         "embedding_dim": values["embedding"]["dim"],
         "primary_metric": values["evaluation"]["primary_metric"],
+        "metrics_version": values["evaluation"].get("metrics_version", 1),
         "split_kind": identity.split["kind"],
+        "origins": (),
         "method": key.method,
         "method_code": key.method_code,
         "hyperparameters": key.hyperparameters,

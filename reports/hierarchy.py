@@ -6,11 +6,12 @@ of a fold's training classes: the adjusted Rand index (1 if equal, near 0 by cha
 with the number of groups by chance alone.
 """
 
-import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from reports.errors import ReportError
 from results.record import FoldRecord, Record
@@ -124,30 +125,6 @@ def _level(
         groups=tuple(
             sorted((tuple(sorted(group)) for group in groups.values()), key=lambda group: (-len(group), group))
         ),
-        adjusted_rand_index=adjusted_rand_index(label_of, given) if given else None,
-        normalised_mutual_information=normalised_mutual_information(label_of, given) if given else None,
+        adjusted_rand_index=float(adjusted_rand_score(given, label_of)) if given else None,
+        normalised_mutual_information=float(normalized_mutual_info_score(given, label_of)) if given else None,
     )
-
-
-def adjusted_rand_index(first: Sequence[Any], second: Sequence[Any]) -> float:
-    """Agreement of two labellings of the same things over pairs of them, corrected for chance; 1.0 if equal."""
-    together, one, other = _pairs(zip(first, second, strict=True)), _pairs(first), _pairs(second)
-    by_chance, most = one * other / math.comb(len(first), 2), (one + other) / 2
-    return 1.0 if most == by_chance else (together - by_chance) / (most - by_chance)
-
-
-def normalised_mutual_information(first: Sequence[Any], second: Sequence[Any]) -> float:
-    """Mutual information of two labellings of the same things over their mean entropy; 1.0 if both have one label."""
-    one, other = _entropy(first), _entropy(second)
-    shared = one + other - _entropy(zip(first, second, strict=True))
-    return 1.0 if one + other == 0 else min(1.0, max(0.0, 2 * shared / (one + other)))
-
-
-def _pairs(labels: Iterable[Any]) -> int:
-    return sum(math.comb(count, 2) for count in Counter(labels).values())
-
-
-def _entropy(labels: Iterable[Any]) -> float:
-    counts = Counter(labels).values()
-    total = sum(counts)
-    return math.fsum(count / total * math.log(total / count) for count in counts)

@@ -140,6 +140,8 @@ def as_dict(table: Table) -> dict[str, Any]:
             for setting in table.settings
         },
         "confidence": CONFIDENCE,
+        "metrics_version": table.metrics_version,
+        "differing_origins": list(table.origins),
         "rows": [
             {
                 "method": row.method,

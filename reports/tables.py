@@ -84,6 +84,8 @@ class Table:
     rows: tuple[Row, ...]
     unsearched: tuple[str, ...] = ()  # trained methods that had no search space
     published: tuple[str, ...] = ()  # methods with a paper's hyper-parameters, each with where these are from
+    metrics_version: int = 1  # of the definitions
+    origins: tuple[str, ...] = ()  # in what the records differ beside the method: versions, devices, ...
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -138,7 +140,10 @@ class Table:
             if self.n_folds > 1
             else "A run is one model; nothing is concatenated. pixels: the images themselves, one run."
         )
+        differing = "; ".join(printable(line) for line in self.origins)
         return [
+            *([f"Not made alike, which can move numbers: {differing}."] if differing else []),
+            f"Metrics version {self.metrics_version}.",
             *definitions,
             "R: images of the query's class other than the query; queries with R = 0 are left out. "
             "Equal distances: smaller reference index first.",
@@ -178,9 +183,10 @@ def _table(part: pd.DataFrame, derivations: Mapping[str, str]) -> Table:
     context = {str(name): value for name, value in part.iloc[0].items()}
     metrics = tuple(str(metric) for metric in part["metric"].unique())
     variants = {tuple(map(str, variant)): runs for variant, runs in part.groupby(VARIANT, sort=False)}
+    labels = variant_labels(list(variants))
     rows = [
         Row(method=label, baseline=variant[0] in BASELINES, cells=_cells(variants[variant]))
-        for variant, label in variant_labels(list(variants)).items()
+        for variant, label in labels.items()
     ]
     primary: tuple[Setting, str] = ("separated", str(context["primary_metric"]))
     ranks = {name: rank for rank, name in enumerate(BASELINES)}
@@ -201,16 +207,18 @@ def _table(part: pd.DataFrame, derivations: Mapping[str, str]) -> Table:
         n_runs=int(context["n_runs"]),
         embedding_dim=int(context["embedding_dim"]),
         primary_metric=primary[1],
+        metrics_version=int(context["metrics_version"]),
+        origins=tuple(context["origins"]),
         metrics=metrics,
         rows=tuple(_with_best(sorted(rows, key=order))),
         unsearched=tuple(
             label
-            for variant, label in variant_labels(list(variants)).items()
+            for variant, label in labels.items()
             if variant[0] not in {*BASELINES, *ONE_RUN} and variant[2] == "{}"
         ),
         published=tuple(
             f"{label} ({source})"
-            for variant, label in variant_labels(list(variants)).items()
+            for variant, label in labels.items()
             if (source := str(variants[variant]["published"].iloc[0]))
         ),
     )

@@ -38,7 +38,7 @@ class PostgreSQL:
         self._names = (f"store_{number}" for number in itertools.count())
         if os.geteuid() == 0:
             self._as = {"user": "postgres", "group": "postgres"}
-            shutil.chown(self._folder, **self._as)
+            shutil.chown(self._folder, "postgres", "postgres")
         self.port = free_port()
         secret = self._folder / "password"
         secret.write_text(PASSWORD, encoding="utf-8")
@@ -62,7 +62,8 @@ class PostgreSQL:
     def url(self, encoding: str = "UTF8") -> str:
         """The store URL of a database that nothing was written to yet."""
         name = next(self._names)
-        self._run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", USER, "-T", "template0", "-E", encoding, name)
+        server = ["-h", "127.0.0.1", "-p", str(self.port), "-U", USER]
+        self._run("createdb", *server, "-T", "template0", "-E", encoding, name)
         return f"postgresql+psycopg://{USER}:{PASSWORD}@127.0.0.1:{self.port}/{name}"
 
     def remove(self) -> None:
@@ -115,7 +116,7 @@ def programs() -> Path | None:
 
 @cache
 def postgresql() -> PostgreSQL:
-    """The one server of this process, started when a test first asks for it; the test is skipped where there is none."""
+    """The one server of this process, started when a test first asks for it; without one, the test is skipped."""
     pytest.importorskip("psycopg", reason="the driver is missing: pip install 'mlrc-harness[postgres]'")
     folder = programs()
     if folder is None:

@@ -319,6 +319,26 @@ def test_a_run_that_always_gains_stays_in_its_first_problem() -> None:
     assert (found["n_problems"], found["problems"][0]["n_steps"], found["problems"][0]["lambda"]) == (1, 20, 0.0)
 
 
+def test_a_problem_that_the_last_validation_began_is_not_in_the_chain() -> None:
+    bed = Bed(VALUES)
+    bed.validate(*NO_GAIN)
+    assert bed.method.summary()["n_problems"] == 2
+    bed.method.finish(bed.context)
+    found = bed.method.summary()
+    assert [problem["n_steps"] for problem in found["problems"]] == [len(NO_GAIN)]
+    assert found["problems"][0]["end"]
+
+
+def test_a_problem_without_a_validation_ends_with_its_own_proxies() -> None:
+    bed = Bed({**VALUES, "pool_size": 3})
+    bed.validate(*NO_GAIN)
+    bed.step()
+    with torch.no_grad():
+        bed.method.proxies.copy_(bed.method.proxies[0].expand_as(bed.method.proxies))
+    bed.method.finish(bed.context)
+    assert bed.method.summary()["problems"][1]["end"]["spread"] == pytest.approx(0.0, abs=1e-6)
+
+
 def test_the_optimiser_forgets_the_old_proxies_and_nothing_else() -> None:
     bed = Bed(VALUES)
     bed.validate(*NO_GAIN)

@@ -15,15 +15,13 @@ from torch import Tensor, nn
 from benchmark import checkpoint
 from benchmark.bench import Bench
 from benchmark.checkpoint import Checkpoint, checkpointed_jobs, checkpoints_folder, remove_checkpoints
-from benchmark.embeddings import load_embeddings
+from benchmark.embeddings import embeddings_folder, load_embeddings
 from benchmark.jobs import Job
 from benchmark.methods import hpl, registry, xbm
 from benchmark.methods.entry import MethodEntry, Value
 from benchmark.methods.registry import method_entry
-from benchmark.seeding import global_streams
 from benchmark.training import FoldTraining, run_fold
 from protocols.model import build_model
-from results.record import FoldRecord
 
 SETTINGS = ("max_steps=6", "cadence.evaluate_every_steps=2", "cadence.patience=100", "optimiser.lr=0.01")
 LONGER = "max_steps=16"
@@ -291,7 +289,7 @@ def test_what_a_job_did_before_it_was_stopped_counts(tmp_path: Path) -> None:
 
 
 def test_the_file_of_a_job_is_removed_and_with_it_what_a_kill_left_of_a_write(tmp_path: Path) -> None:
-    folder = checkpoints_folder(str(tmp_path / "store.db"))
+    folder = checkpoints_folder(embeddings_folder(str(tmp_path / "store.db")))
     assert folder == tmp_path / "store.db.checkpoints"
     assert checkpointed_jobs(folder) == []
     folder.mkdir()

@@ -23,7 +23,8 @@ from standard_trees import (
 )
 
 from protocols.datasets import download
-from protocols.datasets.sources import SOURCES, Archive, in_words
+from protocols.datasets.files import size_text
+from protocols.datasets.sources import SOURCES, Archive
 from protocols.datasets.standard import STANDARD
 
 
@@ -338,4 +339,4 @@ def test_generated_data_sets_have_the_counts_that_are_listed(mlrc: Command) -> N
     [(0, "0 bytes"), (999, "999 bytes"), (1_500, "1.5 kB"), (11_594_722, "11.6 MB"), (74e9, "74 GB"), (3e11, "300 GB")],
 )
 def test_sizes_are_told_in_the_unit_that_suits_them(n_bytes: float, said: str) -> None:
-    assert in_words(n_bytes) == said
+    assert size_text(n_bytes) == said

@@ -11,10 +11,13 @@ from typing import IO
 import pytest
 from conftest import Command, Launch, Outcome, options, write_loss
 from postgres import PASSWORD, PostgreSQL, postgresql
+from sqlalchemy import delete
 from tiny import without_timings
 
+from benchmark import cli
 from results import database
 from results.record import FoldRecord
+from results.schema import CLAIMS
 from results.store import Store
 
 # The loss writes a line for each fold that it begins.
@@ -27,7 +30,7 @@ BODY = """search_space = {"x": FloatDistribution(0.0, 1.0)}
     def begin(self, context):
         with open("begun.txt", "a") as file:
             file.write("a fold\\n")"""
-FORWARD = "time.sleep(0.2)\n        return self.x * embeddings[0] @ embeddings[1]"
+FORWARD = "time.sleep(0.05)\n        return self.x * embeddings[0] @ embeddings[1]"
 N_FOLDS = 6
 
 
@@ -125,12 +128,24 @@ def test_a_run_whose_server_stays_away_stops_and_the_same_command_goes_on(
     refused = mlrc(*command(tmp_path, address)).refusal()  # it never answered this command: nothing to wait for
     assert "check that the server runs" in refused
     server.start()
+    with Store.open(address) as store:  # the claim's owner is this process, which lives; a command's own would be gone
+        store._database.write(lambda connection: connection.execute(delete(CLAIMS)))
     resumed = mlrc(*command(tmp_path, address))
     whole, records = undisturbed
     assert resumed.code == 0, resumed.err
     assert resumed.json == whole.json
     assert folds(address) == records
     assert n_begun(tmp_path) == N_FOLDS + 1  # the fold whose record found no store ran again
+
+
+def test_the_demonstration_tells_where_its_store_is_without_the_password(
+    mlrc: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "_run", lambda *_: 0)  # it takes minutes, and this is of what is said at the end
+    said = mlrc("demo", "--store", f"postgresql+psycopg://me:{PASSWORD}@localhost:1/x").out
+    assert "mlrc status --store postgresql+psycopg://me:***@localhost:1/x" in said
+    assert PASSWORD not in said
+    assert "mlrc status --store runs/demo.db" in mlrc("demo").out
 
 
 def test_no_command_prints_the_password_of_a_store(mlrc: Command, server: PostgreSQL, tmp_path: Path) -> None:

@@ -90,12 +90,29 @@ def test_a_server_that_stays_away_ends_a_proposal_in_one_line(
     assert PASSWORD not in str(caught.value)
 
 
+def test_a_trial_that_another_process_told_meanwhile_is_left_as_it_is(tmp_path: Path) -> None:
+    from tiny import tiny_bench  # here, with torch, as the processes of the test above import this file
+
+    from benchmark.methods.registry import method_entry
+    from benchmark.search import search
+
+    bench = tiny_bench(tmp_path)
+    with Store.open(str(tmp_path / "store.db")) as store:
+        storage = open_trials(store)
+        steps = search(method_entry("contrastive"), bench, store, storage)
+        next(steps)
+        (name,) = (found.study_name for found in storage.get_all_studies())
+        other = optuna.load_study(storage=storage, study_name=name)
+        other.tell(0, 0.5)
+        steps.send([])
+        assert [trial.value for trial in other.get_trials()] == [0.5, None]
+
+
 def test_a_server_that_is_lost_in_the_midst_of_a_step_ends_it_in_one_line(server: PostgreSQL) -> None:
     with Store.open(server.url()) as store:
         study = new_study(store)
-        session = study._storage._backend.scoped_session()  # a transaction of Optuna's that is under way
+        study._storage._backend.scoped_session().connection()  # a transaction of Optuna's that is under way
+        server.stop()
         with pytest.raises(StoreUnavailable, match="then run the same command again") as caught, database_errors(store):
-            session.connection()
-            server.stop()
             study.ask(fixed_distributions=SPACE)
     assert "\n" not in str(caught.value)

@@ -17,8 +17,9 @@ import protocols.datasets.cache as cache_module
 import protocols.datasets.prepare as prepare_module
 from protocols.datasets import load_dataset
 from protocols.datasets.cache import PixelCache, cache_folder, cache_path, known_to_decode, remember_decoding
+from protocols.datasets.files import size_text
 from protocols.datasets.index import ImageIndex
-from protocols.datasets.prepare import Watcher, prepare, size_text
+from protocols.datasets.prepare import Watcher, prepare
 from protocols.errors import DataError
 from protocols.transforms import resize
 
@@ -131,13 +132,6 @@ def test_the_size_is_told_first_and_exactly_where_there_are_few_images(index: Im
     prepare(index, PX, path, notes)
     assert notes.begun == [(24, 0, path.stat().st_size)]
     assert notes.steps[-1] == 24
-
-
-@pytest.mark.parametrize(
-    ("n_bytes", "text"), [(12, "1 kB"), (2_600, "3 kB"), (4_140_000, "4.1 MB"), (31_460_000_000, "31 GB")]
-)
-def test_sizes_are_told_as_people_read_them(n_bytes: int, text: str) -> None:
-    assert size_text(n_bytes) == text
 
 
 # Kills

@@ -13,8 +13,10 @@ from pytorch_metric_learning.distances import LpDistance
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 from pytorch_metric_learning.utils.inference import CustomKNN
 
+from protocols import ranking
 from protocols.errors import ProtocolError
-from protocols.metrics import DEFINITION, METRICS_VERSION, Evaluation, _keys, evaluate
+from protocols.metrics import DEFINITION, METRICS_VERSION, Evaluation, evaluate
+from protocols.ranking import _keys
 
 CHUNKS = (1, 7, 64, 500, None)
 
@@ -210,10 +212,25 @@ def test_collapsed_embeddings_tie_everywhere_and_are_ranked_by_index():
     assert_equal_to_slow(found, embeddings, labels, recall_at=(8,))
 
 
-def test_keys_order_a_row_as_a_stable_descending_sort():
+def test_keys_ascend_as_a_stable_descending_sort_of_the_row():
     row = torch.tensor([[0.0, -1.5, -0.0, 2.0, -math.inf, 1e-40, -1e-40, 2.0, 0.0, -3e38, 3e38]])
     expected = torch.sort(row, dim=1, descending=True, stable=True).indices
-    assert torch.equal(_keys(row).argsort(dim=1, descending=True), expected)
+    assert torch.equal(_keys(row).argsort(dim=1), expected)
+    shuffled = torch.tensor([[3, 9, 0, 10, 2, 7, 8, 1, 6, 5, 4]])  # the columns decide, not where they stand
+    keys = _keys(row.gather(1, shuffled), shuffled).sort(dim=1).values
+    assert torch.equal(keys & ranking.COLUMN_BITS, expected)
+
+
+@pytest.mark.parametrize(("n", "n_classes"), [(500, 100), (500, 9), (301, 2)])
+def test_numpy_and_torch_select_the_same(monkeypatch, n, n_classes):
+    """Threads decide which of them it is."""
+    embeddings, labels = whole_number_points(n, n_classes, 3)
+    found = evaluate(embeddings, labels, recall_at=(1, 4))
+    selected = []
+    monkeypatch.setattr(ranking.np, "partition", lambda *arguments: selected.append(arguments))
+    monkeypatch.setattr(ranking, "NUMPY_THREADS", 0)
+    assert evaluate(embeddings, labels, recall_at=(1, 4)) == found
+    assert not selected
 
 
 def test_metrics_equal_the_accuracy_calculator_without_ties():

@@ -15,7 +15,8 @@ from benchmark.methods.registry import method_entry
 from benchmark.training import run_fold
 from protocols import candidates
 from protocols.errors import ProtocolError
-from protocols.metrics import Evaluation, _Search, evaluate
+from protocols.metrics import Evaluation, evaluate
+from protocols.ranking import Sides
 
 needs_faiss = pytest.mark.skipif(find_spec("faiss") is None, reason="faiss is not installed")
 
@@ -139,11 +140,11 @@ def test_a_class_of_2100_has_all_its_neighbours_counted_by_faiss():
 def test_a_product_rounds_a_query_the_same_wherever_it_stands_in_a_block(dim):
     """So that the queries which faiss leaves open may be put together in blocks of their own."""
     embeddings, labels = near_ties(900, 9, dim)
-    search = _Search(embeddings, labels, None, None)
+    sides = Sides(embeddings, labels, None, None)
     buffer = torch.empty(1024, 900)
-    whole = search.similarity(torch.arange(900), buffer).clone()
+    whole = sides.similarity(torch.arange(900), buffer).clone()
     some = torch.randperm(900, generator=torch.Generator().manual_seed(0))[:77]
-    assert torch.equal(search.similarity(some, buffer), whole[some])
+    assert torch.equal(sides.similarity(some, buffer), whole[some])
 
 
 @needs_faiss

@@ -1,6 +1,7 @@
 """The README is true: its commands run as printed, its Python runs, its table is what the renderer prints."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -44,8 +45,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(command: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> str:
     monkeypatch.chdir(place)
-    arguments = command.partition(" > ")[0].split()[1:]
-    if arguments[0] in ("report", "status") and not (place / "runs" / "mlrc.db").exists():
+    arguments = shlex.split(command.partition(" > ")[0])[1:]
+    if "--hierarchy" in arguments:
+        run("mlrc run 'hpl(proxy-anchor)' --data path/to/images", place, monkeypatch, capsys)
+    elif arguments[0] in ("report", "status", "record") and not (place / "runs" / "mlrc.db").exists():
         run("mlrc run pixels --data path/to/images", place, monkeypatch, capsys)  # what they speak of
     with pytest.raises(SystemExit) as left:
         main([*arguments, *(SMALL if arguments[0] == "run" else [])])

@@ -1,19 +1,16 @@
 """The report on hierarchies: the groups by name, their agreement with super-classes, and the command for it."""
 
-import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import Command, draw_images, options
-from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.metrics import adjusted_rand_score
 
 from reports.errors import ReportError
 from reports.hierarchy import (
-    adjusted_rand_index,
     as_dict,
     hierarchies,
-    normalised_mutual_information,
     to_lines,
 )
 from results.record import FoldRecord, Identity, Provenance
@@ -58,29 +55,6 @@ def fold(state: dict | None, method: str = "hpl3(proxy-nca)", purpose: str = "fi
         provenance=PROVENANCE,
         method_state=state,
     )
-
-
-# --- agreement
-
-
-def test_agreement_equals_scikit_learns_on_random_and_on_trivial_labellings() -> None:
-    draw = random.Random(0)
-    cases = [
-        ([draw.randrange(1 + case % 7) for _ in range(30)], [draw.randrange(1 + case % 5) for _ in range(30)])
-        for case in range(40)
-    ]
-    cases += [([0] * 6, [0] * 6), (list(range(6)), list(range(6))), ([0] * 6, list(range(6))), ([0, 0, 1], [1, 1, 0])]
-    for first, second in cases:
-        assert adjusted_rand_index(first, second) == pytest.approx(adjusted_rand_score(first, second), abs=1e-12)
-        wanted = normalized_mutual_info_score(first, second)
-        assert normalised_mutual_information(first, second) == pytest.approx(wanted, abs=1e-12)
-
-
-def test_agreement_ignores_names_and_is_one_only_for_equal_partitions() -> None:
-    first = [0, 0, 1, 1, 2, 2]
-    assert adjusted_rand_index(first, list("bbccaa")) == normalised_mutual_information(first, list("bbccaa")) == 1.0
-    assert adjusted_rand_index(first, [0, 1, 0, 1, 0, 1]) < 0
-    assert normalised_mutual_information(first, [0, 1, 0, 1, 0, 1]) == pytest.approx(0.0, abs=1e-12)
 
 
 # --- the hierarchies of records

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, event, insert, select
 
 from results import database
 from results.database import Database
-from results.errors import ResultsError
+from results.errors import ResultsError, StoreUnavailable
 from results.schema import META
 
 NOBODY = 65534
@@ -85,6 +85,20 @@ def test_a_file_without_permission_is_refused(open_folder: Path) -> None:
         assert "unable to open database file; check that the file" in refusal(file)
 
 
+def test_a_store_in_a_folder_that_may_only_be_read_is_refused_and_is_whole_afterwards(open_folder: Path) -> None:
+    file = open_folder / "mlrc.db"
+    opened = Database(str(file))
+    keep(opened, "a", "x")
+    opened.close()
+    file.chmod(0o444)
+    open_folder.chmod(0o555)
+    with without_privileges():
+        assert "check that the file and its folder may be" in refusal(file)
+    open_folder.chmod(0o755)
+    file.chmod(0o644)
+    assert kept(Database(str(file))) == {"schema": "1", "a": "x"}
+
+
 def test_a_store_of_a_newer_version_is_refused(path: Path) -> None:
     Database(str(path)).close()
     with sqlite3.connect(path) as connection:
@@ -106,7 +120,7 @@ def test_a_full_disk_is_an_error_of_one_line_and_leaves_nothing_half_written(pat
     keep(opened, "short", "x")
     limit = "PRAGMA max_page_count = 1"  # SQLite then says what it says when the disk is full
     event.listen(opened._engine, "begin", lambda connection: connection.exec_driver_sql(limit))
-    with pytest.raises(ResultsError, match=r"disk is full; nothing was written; free some space and run") as caught:
+    with pytest.raises(StoreUnavailable, match=r"disk is full; nothing was written; free some space, then") as caught:
         keep(opened, "long", "x" * 100_000)
     assert "\n" not in str(caught.value)
     again = Database(str(path))
@@ -131,7 +145,7 @@ def test_a_lock_that_never_ends_is_an_error_of_one_line(path: Path, monkeypatch:
     opened = Database(str(path))
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    with pytest.raises(ResultsError, match="database is locked; another program has held it"):
+    with pytest.raises(StoreUnavailable, match="database is locked; another program has held it"):
         keep(opened, "a", "x")
     assert kept(opened) == {"schema": "1"}  # a reader is not held up
     holder.close()
@@ -142,6 +156,8 @@ def test_a_lock_that_never_ends_is_an_error_of_one_line(path: Path, monkeypatch:
     ("url", "message"),
     [
         ("postgresql+psycopg://me:s3cret@host:port/db", "cannot be parsed"),
+        ("postgresql+psycopg://me:p@s3cret@127.0.0.1:1/db", "an @ too many; in a user or password, write it as %40"),
+        ("sqlite://me:s3cret@host/mlrc.db", "a SQLite store is a file and has no user or host"),
         ("nosuch://me:s3cret@host/db?password=s3cret", "no database of kind 'nosuch'"),
         ("mysql+pymysql://me:s3cret@127.0.0.1:1/db?password=s3cret", ""),  # no driver, or nobody there
         ("postgresql+psycopg://me:s3cret@127.0.0.1:1/db?password=s3cret", ""),

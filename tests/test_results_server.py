@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from postgres import MAX_CONNECTIONS, PASSWORD, PostgreSQL, postgresql
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, inspect, select
 from test_results_store import fold_record
 
 from results import database
@@ -69,6 +69,20 @@ def test_a_transaction_that_the_server_lost_is_done_again_and_once(server: Postg
     assert sorted(keys) == ["call 2", "schema"]
 
 
+def test_of_two_that_make_a_table_at_once_the_later_finds_it(server: PostgreSQL) -> None:
+    url = server.url()
+    slow, quick = Database(url), Database(url)
+
+    def work(connection: Connection) -> bool:
+        if inspect(connection).has_table("notes"):
+            return False
+        quick.write(lambda other: other.exec_driver_sql("CREATE TABLE notes (note TEXT)"))
+        connection.exec_driver_sql("CREATE TABLE notes (note TEXT)")
+        return True
+
+    assert slow.write(work) is False
+
+
 def test_a_server_that_stays_away_ends_the_wait_and_what_was_stored_is_there(
     server: PostgreSQL, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,10 +127,9 @@ def test_a_heart_beat_waits_for_no_server_and_a_claim_is_left_to_go_stale(
 
 def test_a_server_that_takes_no_more_clients_is_waited_for(server: PostgreSQL, store: Store) -> None:
     url = store.url.replace("+psycopg", "")
-    held = []
+    held = [psycopg.connect(url) for _ in range(MAX_CONNECTIONS - 1)]  # and one that `store` keeps
     with pytest.raises(psycopg.OperationalError, match="too many clients"):
-        for _ in range(MAX_CONNECTIONS + 1):
-            held.append(psycopg.connect(url))
+        psycopg.connect(url)
     timer = threading.Timer(1.0, lambda: [connection.close() for connection in held])
     timer.start()
     with Store.open(store.url) as other:

@@ -4,11 +4,11 @@ import multiprocessing
 import os
 import random
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import optuna
 import pytest
 from postgres import DATABASES, new_address
 
@@ -177,6 +177,7 @@ def test_four_writers_and_a_reader_lose_nothing_and_double_nothing(address: str)
     while any(writer.is_alive() for writer in writers):
         with Store.open(address) as store:  # opened each time, as a viewer that comes and goes
             n_seen.append(len(store.records()))
+        time.sleep(0.02)
     for writer in writers:
         writer.join()
     assert [writer.exitcode for writer in writers] == [0, 0, 0, 0]
@@ -215,6 +216,8 @@ def test_a_store_is_of_use_in_a_forked_child_and_after_it_in_the_parent(store: S
 
 
 def test_optuna_keeps_its_studies_in_the_same_database(store: Store) -> None:
+    import optuna  # here, as the writers of the other tests import this file
+
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(storage=store.url, study_name="contrastive")
     study.optimize(lambda trial: trial.suggest_float("margin", 0, 1), n_trials=2)

@@ -121,8 +121,11 @@ class ChanceConstraints(nn.Module):
 
     @torch.no_grad()
     def finish(self, context: Context) -> None:
-        """Measure how the last problem's proxies lie among the images when training is over."""
-        self._end_problem(self._pool(context))
+        """Measure how the last problem's proxies lie among the images; one begun after the last step is none."""
+        if self._step and self._problems[-1]["after_step"] == self._step:
+            self._problems.pop()
+        else:
+            self._end_problem(self._pool(context))
 
     def summary(self) -> dict[str, Any]:
         """The chain: of each problem its first step, length, lambda, best validation, and its proxies at both ends.
@@ -170,6 +173,7 @@ class ChanceConstraints(nn.Module):
             picked = greedy_k_center(pool, self.n_proxies, covering, context.generator)
             chosen = pool.take_along_dim(picked[:, :, None], dim=1)
         self.proxies.copy_(chosen.flatten(0, 1))
+        self._best_proxies = None  # of the problem before
         context.reset_optimiser([self.proxies])
         problem = {"after_step": self._step, "lambda": self.attraction if self._problems else 0.0}
         self._problems.append({**problem, "best_step": None, "best_map_at_r": None, "start": self._measured(pool)})

@@ -7,7 +7,7 @@ the folder that it lies in, as in `cub200:PATH`; or the path of a folder of imag
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -175,16 +175,17 @@ def _duplicates(index: ImageIndex) -> list[Problem]:
     images_by_hash: dict[str, list[int]] = defaultdict(list)
     for image, image_hash in enumerate(index.image_hashes):
         images_by_hash[image_hash].append(image)
-    return [_duplicate(index, images) for images in images_by_hash.values() if len(images) > 1]
+    test_side = index.test_side
+    return [_duplicate(index, images, test_side) for images in images_by_hash.values() if len(images) > 1]
 
 
-def _duplicate(index: ImageIndex, images: list[int]) -> Problem:
+def _duplicate(index: ImageIndex, images: list[int], test_side: Set[str]) -> Problem:
     labels = sorted({index.classes[index.targets[image]] for image in images})
     where = f"in class {labels[0]}" if len(labels) == 1 else f"in classes {', '.join(labels)}"
-    official = index.test_classes
-    test_classes = set(index.classes[index.n_classes // 2 :]) if official is None else official
     files = tuple(index.files[image] for image in images)
-    if len({label in test_classes for label in labels}) > 1:
-        sides = "on the train and the test side" if official else "in both halves of the classes, train and test"
+    if len({label in test_side for label in labels}) > 1:
+        sides = (
+            "on the train and the test side" if index.test_classes else "in both halves of the classes, train and test"
+        )
         return Problem("duplicate-across-sides", files, f"same bytes {sides}, {where}")
     return Problem("duplicate", files, f"same bytes, {where}")

@@ -18,8 +18,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
+from protocols.datasets.files import size_text
 from protocols.datasets.images import is_web_page
-from protocols.datasets.sources import in_words
 from protocols.errors import DataError
 
 ATTEMPTS = 5  # without a byte of progress between them
@@ -66,7 +66,7 @@ def download(url: str, path: Path, watch: Watch) -> None:
         except _Transient as error:
             failures = 1 if _size(partial) > before else failures + 1
             if failures >= ATTEMPTS:
-                kept = f"; {in_words(_size(partial))} of it are kept" if _size(partial) else ""
+                kept = f"; {size_text(_size(partial))} of it are kept" if _size(partial) else ""
                 raise DataError(f"{url}: {error}, {failures} times in a row{kept}.") from None
             pause = BACKOFF_S * 2 ** (failures - 1)
             watch.say(f"{path.name}: {error}; trying again in {pause:g} s.")
@@ -80,7 +80,7 @@ def writable(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        free = in_words(shutil.disk_usage(_existing(path)).free)
+        free = size_text(shutil.disk_usage(_existing(path)).free)
         reason = error.strerror or type(error).__name__
         raise DataError(
             f"{path}: cannot be written ({reason}; {free} are free there). Mend that and run the same command again."
@@ -92,7 +92,7 @@ def refuse_unless_room(path: Path, needed: int, what: str) -> None:
     free = shutil.disk_usage(_existing(path)).free
     if needed > free:
         raise DataError(
-            f"{path}: {what} needs {in_words(needed)}, {in_words(free)} are free there. Make room or choose another "
+            f"{path}: {what} needs {size_text(needed)}, {size_text(free)} are free there. Make room or choose another "
             "folder."
         )
 
@@ -123,7 +123,7 @@ def _transfer(url: str, partial: Path, name: str, watch: Watch) -> None:
         watch.begin(f"fetching {name}", total, done)
         _receive(answer, partial, {"url": url, "total": total}, done, watch)
     if total is not None and _size(partial) != total:
-        raise _Transient(f"the transfer ended after {in_words(_size(partial))} of {in_words(total)}")
+        raise _Transient(f"the transfer ended after {size_text(_size(partial))} of {size_text(total)}")
 
 
 def _receive(answer: HTTPResponse, partial: Path, source: dict[str, Any], done: int, watch: Watch) -> None:

@@ -1,4 +1,4 @@
-"""What the readers of data sets on disk share: images by number, hashes, and refusals that name the path."""
+"""What the readers of data sets on disk share: images by number, hashes, refusals that name the path, sizes."""
 
 import os
 from collections.abc import Collection, Iterable, Iterator
@@ -61,3 +61,12 @@ def few(names: Collection[str], limit: int = 3) -> str:
     """The first of some names in their order, and how many more there are."""
     more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
     return ", ".join(sorted(names)[:limit]) + more
+
+
+def size_text(n_bytes: float) -> str:
+    """A size in the unit that suits it, by powers of 1000 as file systems and shops count."""
+    for unit in ("bytes", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.0f} {unit}" if unit == "bytes" or n_bytes >= 100 else f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.0f} GB" if n_bytes >= 100 else f"{n_bytes:.3g} GB"

@@ -77,6 +77,11 @@ class ImageIndex:
         return len(self.classes)
 
     @property
+    def test_side(self) -> frozenset[str]:
+        """The official test classes, or else the second half of all, as the protocols cut them."""
+        return frozenset(self.classes[self.n_classes // 2 :]) if self.test_classes is None else self.test_classes
+
+    @property
     def lone_classes(self) -> tuple[str, ...]:
         """Classes with a single image: as queries they have no match, so an evaluation leaves them out and counts."""
         return tuple(self.classes[target] for target in np.flatnonzero(self._sizes == 1))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from protocols.datasets import Problem, decoding_problem, refuse_undecodable
 from protocols.datasets.cache import HEADER_BYTES, ROW, SEAL_BYTES, VARIABLE, PixelCache, header, seal, sizes
+from protocols.datasets.files import size_text
 from protocols.datasets.index import ImageIndex
 from protocols.errors import DataError
 from protocols.transforms import Pixels, resize
@@ -69,14 +70,6 @@ def prepare(index: ImageIndex, resize_px: int, path: Path, watcher: Watcher | No
             refuse_undecodable(index, problems)
         unfinished.replace(path)
     return True
-
-
-def size_text(n_bytes: int) -> str:
-    """Bytes as people read them: "3.1 GB", "40 MB", "1 kB"."""
-    for unit, size in (("GB", 10**9), ("MB", 10**6)):
-        if n_bytes >= size:
-            return f"{n_bytes / size:.{int(n_bytes < 10 * size)}f} {unit}"
-    return f"{max(1, round(n_bytes / 1000))} kB"
 
 
 def _fill(file: BinaryIO, index: ImageIndex, resize_px: int, needed: int, watcher: Watcher) -> list[Problem]:

@@ -6,6 +6,7 @@ another file, not a forged one. A size is in bytes, rounded where only a rounded
 
 from dataclasses import dataclass
 
+from protocols.datasets.files import size_text
 from protocols.datasets.standard import STANDARD
 from protocols.errors import DataError, did_you_mean
 
@@ -148,14 +149,5 @@ def manual(name: str, to: str) -> str:
 
 
 def _in_full(archive: Archive) -> str:
-    known = [in_words(archive.size)] * bool(archive.size) + [f"MD5 {archive.md5}"] * bool(archive.md5)
+    known = [size_text(archive.size)] * bool(archive.size) + [f"MD5 {archive.md5}"] * bool(archive.md5)
     return archive.name + (f" ({', '.join(known)})" if known else "")
-
-
-def in_words(n_bytes: float) -> str:
-    """A size in the unit that suits it, by powers of 1000 as file systems and shops count."""
-    for unit in ("bytes", "kB", "MB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.0f} {unit}" if unit == "bytes" or n_bytes >= 100 else f"{n_bytes:.3g} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.0f} GB" if n_bytes >= 100 else f"{n_bytes:.3g} GB"

@@ -91,9 +91,8 @@ STANDARD = {
 
 def counts(index: ImageIndex) -> dict[str, int]:
     """How many classes, images, super-classes, queries and gallery images there are, in all and by side."""
-    half = index.classes[index.n_classes // 2 :]
-    test_classes = frozenset(half) if index.test_classes is None else index.test_classes
-    is_test = np.array([label in test_classes for label in index.classes])
+    test_side = index.test_side
+    is_test = np.array([label in test_side for label in index.classes])
     sizes = np.bincount(index.targets, minlength=index.n_classes)
     test = (int(is_test.sum()), int(sizes[is_test].sum()))
     found = _counts((index.n_classes - test[0], index.n_images - test[1]), test)

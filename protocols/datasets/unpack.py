@@ -16,8 +16,8 @@ from pathlib import Path, PureWindowsPath
 from typing import IO, BinaryIO, NamedTuple
 
 from protocols.datasets.download import CHUNK_BYTES, Watch, refuse_unless_room, writable
+from protocols.datasets.files import size_text
 from protocols.datasets.images import is_web_page
-from protocols.datasets.sources import in_words
 from protocols.errors import DataError
 
 MOST_BYTES = 64 * 2**20  # unpacked, of any archive
@@ -141,7 +141,7 @@ def _copy(member: _Member, archive: Path, content: IO[bytes], path: Path, left: 
 
 def _too_much(archive: Path, most: int) -> DataError:
     return DataError(
-        f"{archive}: unpacks to more than {in_words(most)}, {MOST_TIMES} times its size or more: no archive of images "
+        f"{archive}: unpacks to more than {size_text(most)}, {MOST_TIMES} times its size or more: no archive of images "
         "does. Fetch it from elsewhere."
     )
 

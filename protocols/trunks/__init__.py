@@ -5,21 +5,20 @@ batch norm it does not have, weights that nobody ships) is refused, never ignore
 """
 
 import os
-from difflib import get_close_matches
 from pathlib import Path
 from pickle import UnpicklingError
 
 import torch
 
 from protocols import spec
-from protocols.errors import ProtocolError
+from protocols.errors import ProtocolError, did_you_mean
 from protocols.trunks.base import TrunkModule
 from protocols.trunks.batchnorm import freeze_batchnorm
 from protocols.trunks.bn_inception import BNInception
 from protocols.trunks.conv3 import Conv3
 from protocols.trunks.efficientnet_lite import EfficientNetLite0
 from protocols.trunks.resnet50 import ResNet50
-from protocols.trunks.weights import published_weights, read_tensors, weight_file
+from protocols.trunks.weights import PublishedFile, published_weights, read_tensors, weight_file
 
 TRUNKS: dict[str, type[TrunkModule]] = {
     "bn-inception": BNInception,
@@ -39,8 +38,7 @@ def build_trunk(trunk: spec.Trunk, generator: torch.Generator) -> TrunkModule:
         ProtocolError: no such trunk, a value it cannot honour, or weights that are missing or not the named ones.
     """
     if trunk.name not in TRUNKS:
-        near = get_close_matches(trunk.name, TRUNKS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(trunk.name, TRUNKS)
         raise ProtocolError(f"no trunk named {trunk.name!r} here.{hint} Known: {', '.join(sorted(TRUNKS))}.")
     kind = TRUNKS[trunk.name]
     if trunk.input != kind.input:
@@ -63,13 +61,18 @@ def build_trunk(trunk: spec.Trunk, generator: torch.Generator) -> TrunkModule:
     return module.to(memory_format=torch.channels_last)
 
 
+def published_file(trunk: spec.Trunk) -> PublishedFile | None:
+    """The file on the web that a trunk's weights come from; None where they come from nowhere or with a package."""
+    return TRUNKS[trunk.name].published_file if trunk.name in TRUNKS and trunk.weights != "random" else None
+
+
 def use_weight_file(trunk: spec.Trunk, path: Path) -> None:
     """From now on, here and in processes started from here, read the weights of this trunk from `path`.
 
     Raises:
         ProtocolError: if this trunk's weights come from nowhere or with a package, or there is no such file.
     """
-    file = TRUNKS[trunk.name].published_file if trunk.name in TRUNKS and trunk.weights != "random" else None
+    file = published_file(trunk)
     if file is None:
         raise ProtocolError(
             f"--weights {path}: trunk {trunk.name} with weights {trunk.weights!r} reads no file; leave --weights out."

@@ -1,12 +1,12 @@
 """The published weight file of a trunk, fetched to where runs look for it: checked before it gets its name."""
 
-from hashlib import sha256
+from hashlib import file_digest
 from pathlib import Path
 
 from protocols import spec
 from protocols.datasets.download import Watch, download, writable
 from protocols.errors import ProtocolError
-from protocols.trunks import TRUNKS
+from protocols.trunks import published_file
 from protocols.trunks.weights import hash_digits
 
 
@@ -17,7 +17,7 @@ def fetch_weights(trunk: spec.Trunk, watch: Watch) -> tuple[Path, bool]:
         ProtocolError: if this trunk reads no file, or what its authors' address gives has another hash; nothing stays.
         DataError: as `protocols.datasets.download.download`.
     """
-    file = TRUNKS[trunk.name].published_file if trunk.name in TRUNKS and trunk.weights != "random" else None
+    file = published_file(trunk)
     if file is None:
         raise ProtocolError(f"trunk {trunk.name} with weights {trunk.weights!r} reads no file; nothing to fetch.")
     wanted, path = hash_digits(trunk.weights), file.cached
@@ -47,7 +47,4 @@ def _remove(arrived: Path) -> None:
 
 def _hash(path: Path) -> str:
     with path.open("rb") as file:
-        digest = sha256()
-        while chunk := file.read(2**20):
-            digest.update(chunk)
-        return digest.hexdigest()
+        return file_digest(file, "sha256").hexdigest()

@@ -85,7 +85,9 @@ def table(single: Sequence[Chain], many: Sequence[Chain]) -> str:
         for run, chain in enumerate(runs, start=1):
             for number, problem in enumerate(chain, start=1):
                 end = problem["end"]
-                cells = f"{end['covering_radius']:8.4f}{end['spread']:8.4f}{problem['best_map_at_r']:8.4f}"
+                best = problem["best_map_at_r"]  # none for a problem that began at the last validation
+                reached = "       -" if best is None else f"{best:8.4f}"
+                cells = f"{end['covering_radius']:8.4f}{end['spread']:8.4f}{reached}"
                 cut = " cut off" if number == len(chain) > 1 else ""
                 lines.append(f"{label:13}{run:4}{number:9}{problem['n_steps']:7}{cells}{cut}")
     for name, step in shown(single, many).items():

@@ -1,9 +1,10 @@
 """Jobs killed at random times, 50 times in all, and started again: the records are those of jobs that nobody killed.
 
 Each job is a fold of `mini` with sixty steps and a validation after every second one, in a process that is forked, so
-that its first step comes at once, and ended by SIGKILL. It writes a checkpoint after every validation, as the kills are
-meant to fall between two writes too; what a kill in the middle of one leaves is counted. A job that is done before
-enough kills begins again from zero. Timings aside, records and test embeddings must be equal to the last bit.
+that its first step comes at once, and ended by SIGKILL. It writes a checkpoint after every validation. The time of each
+kill is random; every second one waits from there until a file is being written, and `in_a_write` counts those that left
+half of one. A job that is done before enough kills begins again from zero. Timings aside, records and test embeddings
+must be equal to the last bit.
 
 Run `python tests/benchmarks/kill_test.py [kills] [method...]` where processes can fork: one JSON line, exit code 1 if a
 record differs. About three minutes.
@@ -24,13 +25,14 @@ import torch
 
 from benchmark import checkpoint
 from benchmark.bench import Bench
-from benchmark.checkpoint import checkpointed_jobs, remove_checkpoints
+from benchmark.checkpoint import remove_checkpoints
 from benchmark.embeddings import load_embeddings
 from benchmark.executors.worker import hold
 from benchmark.jobs import Job
 from benchmark.methods import hpl, xbm
 from benchmark.methods.entry import Value
 from benchmark.methods.registry import method_entry
+from benchmark.provenance import code_revision
 from benchmark.training import run_fold
 from protocols.catalogue import protocol_named
 from protocols.datasets import load_dataset
@@ -38,7 +40,7 @@ from protocols.derive import derive
 from protocols.splits import make_split
 from results.record import FoldRecord, from_json, to_json
 
-KILLS, SEED = 50, 1
+KILLS, SEED, FOREVER_S = 50, 1, 3600.0
 SETTINGS = ("max_steps=60", "cadence.evaluate_every_steps=2", "cadence.patience=60", "train_crop=random-resized")
 MARGINS: dict[str, Value] = {"pos_margin": 0.2, "neg_margin": 0.6}
 METHODS: dict[str, dict[str, Value]] = {
@@ -78,13 +80,13 @@ def begun(job: Job, bench: Bench) -> int:
     os._exit(0)
 
 
-def ended(child: int, within_s: float) -> bool:
-    """Whether the process ends by itself in that time; if not it is killed."""
+def ended(child: int, within_s: float, then: Callable[[], bool]) -> bool:
+    """Whether the process ends by itself in that time and as long as `then` does not hold; if not it is killed."""
     deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline or not then():
         if os.waitpid(child, os.WNOHANG)[0]:
             return True
-        time.sleep(0.001)
+        time.sleep(0.0002)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return False
@@ -105,20 +107,27 @@ def outcome(job: Job, bench: Bench) -> tuple[FoldRecord, bytes]:
 def kill_and_compare(method: str, kills: int, bench: Bench, moment: Callable[[], float]) -> dict[str, object]:
     """Kill a job that often, at `moment()` (0 to 1) of the time that half of it takes, and compare its records."""
     job = bench.job(method_entry(method), METHODS[method], run=1, fold=0)
+    file, folder = bench.checkpoints / f"{job.id}.pt", bench.checkpoints
+
+    def halves() -> int:
+        return len(list(folder.glob("*.partial")))
+
     began = time.monotonic()
-    assert ended(begun(job, bench), within_s=3600)
+    assert ended(begun(job, replace(bench, checkpoints=None)), FOREVER_S, lambda: True)
     job_s, wanted = time.monotonic() - began, outcome(job, bench)
-    killed = in_write = resumed = finished = equal = 0
-    while killed < kills or finished == 0 or job.id in checkpointed_jobs(bench.checkpoints):
-        resumed += job.id in checkpointed_jobs(bench.checkpoints)
-        if ended(begun(job, bench), moment() * job_s / 2 if killed < kills else 3600):
-            finished += 1
+    killed = resumed = records = equal = in_a_write = 0
+    while killed < kills or records == 0 or file.exists():
+        resumed += file.exists()
+        before, anywhere = halves(), killed % 2 == 0
+        within_s = moment() * job_s / 2 if killed < kills else FOREVER_S
+        if ended(begun(job, bench), within_s, lambda anywhere=anywhere, before=before: anywhere or halves() > before):
+            records += 1
             equal += outcome(job, bench) == wanted
-            remove_checkpoints(bench.checkpoints, [job.id])  # as a suite does when the record is in the store
+            remove_checkpoints(folder, [job.id])  # as a suite does when the record is in the store
         else:
             killed += 1
-            in_write += any(bench.checkpoints.glob("*.partial")) if bench.checkpoints else 0
-    return {"kills": killed, "in_a_write": in_write, "resumed": resumed, "records": finished, "equal": equal}
+            in_a_write += halves() > before
+    return {"kills": killed, "in_a_write": in_a_write, "resumed": resumed, "records": records, "equal": equal}
 
 
 def main() -> int:
@@ -127,6 +136,7 @@ def main() -> int:
     checkpoint.SHARE = float("inf")  # after every validation, whatever it costs
     xbm.START_STEP, hpl.UPDATE_EVERY = 10, (7,)  # sixty steps are enough to see both at work
     torch.set_num_threads(1)  # a fork has no threads but the one that forks
+    code_revision()  # all forks keep the answer: a commit between two of them is not what is tested
     moment, found = random.Random(SEED).random, {}
     for number, method in enumerate(methods):
         with tempfile.TemporaryDirectory() as folder:

@@ -33,7 +33,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from protocols.metrics import PRODUCT_ROWS, evaluate
+from protocols.metrics import evaluate
+from protocols.ranking import PRODUCT_ROWS
 
 
 @dataclass(frozen=True)

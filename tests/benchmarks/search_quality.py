@@ -10,7 +10,7 @@ The noise of one fold, 1 point, is that of Omniglot under `mini` and of CUB in t
 of 0.3 to 0.4 points on the mean of four folds.
 
 Run `python tests/benchmarks/search_quality.py`: one JSON line, exit code 1 if the protocols' default sampler is not
-better than random draws on the average of the surfaces. About a quarter of an hour on one core; `--seeds 2` for a look,
+better than random draws on the average of the surfaces. Minutes on one core; `--seeds 2` for a look,
 `--docs` to write docs/search_quality.md and its picture.
 """
 

@@ -92,13 +92,6 @@ def within_class_scatter(features: Matrix, labels: Labels) -> Matrix:
     return scatter
 
 
-def shrunk(scatter: Matrix, share: float) -> Matrix:
-    """(1 - share) S + share tr(S)/D I: the same trace, and no direction without variance."""
-    mean_variance = np.trace(scatter) / len(scatter)
-    result: Matrix = (1 - share) * scatter + share * mean_variance * np.eye(len(scatter))
-    return result
-
-
 def inverse_root(scatter: Matrix) -> Matrix:
     """The symmetric S^(-1/2) of a positive definite (D, D) matrix."""
     values, vectors = np.linalg.eigh(scatter)

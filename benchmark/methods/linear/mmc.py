@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 from optuna.distributions import FloatDistribution
+from sklearn.covariance import shrunk_covariance
 
 from benchmark.methods.entry import MethodEntry
 from benchmark.methods.linear.base import (
@@ -25,7 +26,6 @@ from benchmark.methods.linear.base import (
     differences,
     drawn_pairs,
     inverse_root,
-    shrunk,
     some_classes,
 )
 
@@ -38,7 +38,7 @@ def fit(features: Matrix, labels: Labels, random: np.random.Generator, *, shrink
     """The map whose sum of dissimilar distances is 1."""
     chosen = some_classes(labels, random)
     features, labels = features[chosen], labels[chosen]
-    scatter = shrunk(similar_scatter(features, labels), shrinkage)
+    scatter = shrunk_covariance(similar_scatter(features, labels), shrinkage)
     apart = differences(features, drawn_pairs(labels, MOST_PAIRS, False, random))
     root = inverse_root(scatter)
     matrix, n_steps = widest(apart @ root)

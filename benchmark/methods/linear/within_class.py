@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 from optuna.distributions import FloatDistribution
+from sklearn.covariance import shrunk_covariance
 
 from benchmark.methods.entry import MethodEntry
 from benchmark.methods.linear.base import (
@@ -16,7 +17,6 @@ from benchmark.methods.linear.base import (
     LinearMetric,
     Matrix,
     inverse_root,
-    shrunk,
     within_class_scatter,
 )
 
@@ -24,7 +24,7 @@ from benchmark.methods.linear.base import (
 def fit(features: Matrix, labels: Labels, random: np.random.Generator, *, shrinkage: float) -> LinearMap:
     """S_w^(-1/2)."""
     del random
-    return LinearMap(inverse_root(shrunk(within_class_scatter(features, labels), shrinkage)), {})
+    return LinearMap(inverse_root(shrunk_covariance(within_class_scatter(features, labels), shrinkage)), {})
 
 
 def build(*, n_classes: int, embedding_dim: int, shrinkage: float) -> LinearMetric:

@@ -1,0 +1,79 @@
+"""The command `mlrc record`: one record in full, with every audit check that its job passed."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from benchmark.console import console, print_json
+from benchmark.options import DEFAULT_STORE, AsJson, StoreUrl
+from benchmark.stores import open_store
+
+record_app = typer.Typer(rich_markup_mode=None)
+
+
+@record_app.command("record")
+def show_record(
+    beginning: Annotated[str | None, typer.Argument(metavar="[ID]", help="The id or its beginning.")] = None,
+    store: StoreUrl = DEFAULT_STORE,
+    as_json: AsJson = False,
+) -> None:
+    """Show one record in full: what was held fixed and proved, what was found, by which versions; or list all."""
+    from benchmark.listings import details, table
+    from benchmark.verify import find_record
+    from results.record import to_json
+
+    with open_store(store, must_exist=True) as opened:
+        if beginning is None:
+            lines = [_line(json.loads(to_json(record))) for record in opened.records()]
+            if as_json:
+                print_json(lines)
+            else:
+                console.print(table(lines, ("id", "method", "purpose", "run", "fold", "outcome", "map_at_r")))
+            return
+        values = json.loads(to_json(find_record(opened, beginning)))
+    if as_json:
+        print_json(values)
+        return
+    for title, part in _parts(values).items():
+        if part:
+            console.print(f"\n{title}" if title else "", style="bold")
+            console.print(details(part))
+
+
+def _line(values: dict[str, Any]) -> dict[str, Any]:
+    identity, best = values["identity"], values["test"] or values.get("validation") or {}
+    return {
+        "id": values["id"],
+        "method": identity["method"],
+        "purpose": identity["purpose"],
+        "run": identity["run"],
+        "fold": values.get("fold", "all"),
+        "outcome": values.get("outcome", "done"),
+        "map_at_r": best.get("map_at_r"),
+    }
+
+
+def _parts(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The fields of a record by what they are about, in the order in which a reader asks."""
+    identity = values["identity"]
+    head = {
+        "id": values["id"],
+        **{name: identity[name] for name in ("method", "method_code", "hyperparameters", "purpose", "run")},
+        **{name: values.get(name) for name in ("fold", "members", "seed", "outcome", "reason", "message")},
+        **{name: values.get(name) for name in ("best_step", "n_steps", "n_images_seen")},
+        "protocol": f"{identity['protocol']['title']} ({identity['protocol']['digest']})",
+        "data set": f"{identity['dataset']['name']} ({identity['dataset']['content_hash']})",
+        "split": f"{identity['split']['kind']} ({identity['split']['digest'][:12]})",
+    }
+    checks = values.get("audit") or []
+    return {
+        "": {name: value for name, value in head.items() if value not in (None, "", {})},
+        "Audit": {check["name"]: f"{'passed' if check['passed'] else 'FAILED'}: {check['detail']}" for check in checks},
+        "Validation, test": {
+            name: values.get(name) for name in ("validation", "test", "evaluation_audit") if values.get(name)
+        },
+        "In force": values.get("in_force") or {},
+        "The method's own": values.get("method_state") or {},
+        "Made by": {**values["provenance"], "seconds": values["seconds"]},
+    }

@@ -1,0 +1,53 @@
+"""`mlrc record` shows what a record proves: its checks, what was in force, what made it; found by how its id begins."""
+
+from pathlib import Path
+
+import pytest
+from conftest import Command
+from tiny import MARGINS, tiny_bench
+
+from benchmark.methods.registry import METHODS
+from benchmark.training import run_fold
+from results.record import FoldRecord
+from results.store import Store
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FoldRecord]:
+    """A store with one fold of a final run."""
+    folder = tmp_path_factory.mktemp("record")
+    bench = tiny_bench(folder)
+    record = run_fold(bench.job(METHODS["contrastive"], MARGINS, run=1, fold=0), bench)
+    with Store.open(str(folder / "store.db")) as store:
+        store.add(record)
+    return folder / "store.db", record
+
+
+def test_a_record_is_shown_in_full(mlrc: Command, made: tuple[Path, FoldRecord]) -> None:
+    store, record = made
+    shown = mlrc("record", record.id[:6], "--store", store)
+    assert shown.code == 0
+    words = " ".join(shown.out.split())
+    for check in record.audit:
+        assert f"{check.name} passed: {' '.join(check.detail.split())}"[:40] in words
+    for part in (record.id, "pos_margin 0.2", record.identity.protocol["digest"], "In force", "torch 2."):
+        assert part in words
+
+
+def test_records_are_listed_and_given_as_json(mlrc: Command, made: tuple[Path, FoldRecord]) -> None:
+    store, record = made
+    (line,) = mlrc("record", "--store", store, "--json").json
+    assert line["id"] == record.id
+    assert line["map_at_r"] == record.test["map_at_r"]
+    assert record.id in mlrc("record", "--store", store).out
+    found = mlrc("record", record.id, "--store", store, "--json").json
+    assert [check["name"] for check in found["audit"]] == [check.name for check in record.audit]
+
+
+def test_a_record_that_is_not_there_is_one_line(mlrc: Command, made: tuple[Path, FoldRecord], tmp_path: Path) -> None:
+    store, record = made
+    assert (
+        f"no record begins with 'nothing'; an id there is {record.id}"
+        in mlrc("record", "nothing", "--store", store).refusal()
+    )
+    assert "no store there yet" in mlrc("record", "--store", tmp_path / "none.db").refusal()
