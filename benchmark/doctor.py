@@ -5,7 +5,6 @@ store is made.
 """
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -19,6 +18,7 @@ from benchmark.executors import usable_cores
 from benchmark.executors.worker import hold, perform
 from benchmark.methods.registry import method_entry
 from benchmark.provenance import code_revision, device_name, versions
+from benchmark.stores import missing_file
 from benchmark.verify import ASIDE
 from protocols.catalogue import DEMO_V1, PUBLISHED
 from protocols.datasets import load_dataset
@@ -26,11 +26,11 @@ from protocols.datasets.cache import cache_folder
 from protocols.datasets.files import size_text
 from protocols.datasets.index import ImageIndex
 from protocols.derive import derive
+from protocols.disk import free_bytes
 from protocols.errors import DataError, ProtocolError
 from protocols.spec import Protocol
 from protocols.splits import make_split
 from protocols.trunks import build_trunk
-from results.database import database_url
 from results.errors import ResultsError
 from results.record import Record
 from results.store import Store
@@ -146,9 +146,8 @@ def _data(data: str) -> Line:
 
 def _store(address: str) -> Line:
     try:
-        url = database_url(address)
-        if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
-            return _place("store", Path(url.database or "").absolute().parent, "none yet; mlrc run makes it")
+        if file := missing_file(address):
+            return _place("store", file.absolute().parent, "none yet; mlrc run makes it")
         with Store.open(address) as store:
             return _line("store", f"{store.name}: {(n := len(store.comparisons()))} comparison{'s' if n != 1 else ''}")
     except ResultsError as error:
@@ -160,4 +159,4 @@ def _place(what: str, folder: Path, held: str) -> Line:
     there = next(path for path in (folder, *folder.parents) if path.exists())
     if not (there.is_dir() and os.access(there, os.W_OK)):
         return _line(what, f"{there}: cannot be written; choose another place", "wrong")
-    return _line(what, f"{folder}: {held}, {size_text(shutil.disk_usage(there).free)} free")
+    return _line(what, f"{folder}: {held}, {size_text(free_bytes(there))} free")

@@ -36,6 +36,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def one_line(error: BaseException) -> str:
-    """The exception's type and the first line of its text."""
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+    """The exception's type and the first line of its text, without a full stop."""
+    text = error.msg if isinstance(error, SyntaxError) else str(error)  # its str() repeats file and line
+    first = next(iter(text.strip().splitlines()), "")
+    return f"{type(error).__name__}: {first}".rstrip(".: ")

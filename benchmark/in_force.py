@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from protocols.model import EmbeddingModel
+from protocols.sampler import Coverage
 from protocols.spec import Cadence
 from protocols.transforms import ImageTransforms
 from protocols.trunks.batchnorm import batchnorm_layers
@@ -58,6 +59,11 @@ def training_in_force(
             "schedule": {"warmup_steps": warmup_steps, **asdict(cadence)},
         }
     )
+
+
+def coverage_in_force(coverage: Coverage) -> InForce:
+    """What training has seen of its fold when it is over: `coverage`."""
+    return _json({"coverage": asdict(coverage)})
 
 
 def _batchnorm(model: EmbeddingModel) -> InForce:

@@ -13,7 +13,7 @@ from benchmark.bench import Bench
 from benchmark.context import Context
 from benchmark.errors import BenchmarkError
 from benchmark.failure import FoldFailure, raised_by_method
-from benchmark.in_force import InForce, training_in_force
+from benchmark.in_force import InForce, coverage_in_force, training_in_force
 from benchmark.jobs import Job
 from benchmark.method_memory import MethodMemory
 from benchmark.methods.entry import MethodEntry
@@ -124,6 +124,10 @@ class Learner:
     def in_force(self, cadence: Cadence) -> InForce:
         """Optimiser, batches and schedule as they are."""
         return training_in_force(self._optimiser, self._sampler.counts, self._warmup_steps, cadence)
+
+    def coverage(self) -> InForce:
+        """Which share of the training images and classes the batches so far had."""
+        return coverage_in_force(self._sampler.coverage())
 
     def after_validation(self, map_at_r: float) -> None:
         """Tell the method what the validation found."""

@@ -1,6 +1,6 @@
 """The commands that look ahead and look again: `mlrc plan`, `mlrc verify`, `mlrc doctor`."""
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,10 +19,10 @@ from benchmark.options import (
     Weights,
     with_suite_options,
 )
+from benchmark.stores import missing_file, open_store
 
 if TYPE_CHECKING:
     from benchmark.bench import Bench
-    from results.store import Store
 
 oversight_app = typer.Typer(rich_markup_mode=None)
 
@@ -59,7 +59,7 @@ def plan_suite(
 
     suite = assemble(options, published, decode=False)
     bench = replace(suite.bench, cache=_ready_cache(suite.bench) if not options.no_cache else None)
-    with _existing_store(options.store) as store:
+    with nullcontext() if missing_file(options.store) else open_store(options.store) as store:
         left = [left_of(entry, bench, store, suite.given.get(entry.name)) for entry in suite.entries]
         expected = job_steps(bench, store, steps)
     entries = [entry for entry, one in zip(suite.entries, left, strict=True) if one.n_jobs]
@@ -87,9 +87,7 @@ def verify_record(
     """Run a record's job again. Exit code 0: identical; 1: it differs, and where; 2: it cannot be run here."""
     from benchmark.verify import find_record, verified_line, verified_text, verify
 
-    with _existing_store(store) as opened:
-        if opened is None:
-            raise BenchmarkError(f"{store}: no store there; name yours with --store.")
+    with open_store(store, must_exist=True) as opened:
         found = verify(find_record(opened, record_id), opened, store, data, weights)
     if as_json:
         print_json(verified_line(found))
@@ -114,17 +112,6 @@ def examine(
     else:
         console.print(table([shown(line) for line in found], ("", "what", "found")))
     raise typer.Exit(NEGATIVE if any(line["state"] == "wrong" for line in found) else DONE)
-
-
-def _existing_store(address: str) -> "AbstractContextManager[Store | None]":
-    """The store, or None where there is none yet: what only looks makes none."""
-    from results.database import database_url
-    from results.store import Store
-
-    url = database_url(address)
-    if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
-        return nullcontext()
-    return Store.open(address)
 
 
 def _ready_cache(bench: "Bench") -> Path | None:

@@ -4,11 +4,9 @@ Hours are those of `benchmark.simulation` with the seconds of `benchmark.costs`.
 has run; the plan reckons with one number of steps for all jobs and says where it comes from.
 """
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -18,6 +16,7 @@ from benchmark.provenance import device_name
 from benchmark.simulation import Batch, play
 from benchmark.workload import Left
 from protocols.datasets.tensors import fits_memory
+from protocols.disk import free_bytes
 from results.record import FoldRecord
 from results.store import Store
 
@@ -145,13 +144,8 @@ def _disk(left: Sequence[Left], bench: Bench, steps: JobSteps) -> Line:
         "records_bytes": sum(one.n_jobs for one in left) * record_bytes,
         "embeddings_bytes": n_final * len(images_of_side(bench, "test")) * bench.protocol.embedding.dim * 4,
         "cache_bytes": 3 * resize_px**2 * bench.index.n_images if needs_cache else 0,
-        "free_bytes": shutil.disk_usage(_existing(bench.artifacts)).free,
+        "free_bytes": free_bytes(bench.artifacts),
     }
-
-
-def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that is there."""
-    return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
 
 
 def _recorded_steps(bench: Bench, store: Store | None) -> list[int]:

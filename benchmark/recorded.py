@@ -12,6 +12,7 @@ from typing import Any
 from benchmark.bench import Bench, default_device
 from benchmark.errors import BenchmarkError
 from benchmark.jobs import EnsembleJob, Job
+from benchmark.methods import hpl
 from benchmark.methods.registry import method_entry
 from benchmark.provenance import device_name, versions
 from protocols.catalogue import protocol_named
@@ -25,7 +26,7 @@ from results.store import Store
 
 COMPUTING = ("torch", "torchvision", "pytorch-metric-learning", "numpy", "pillow")  # packages
 ON_CUDA = ("cuda", "cudnn")
-WITHOUT_TRAINING = ("scipy", "scikit-learn")
+FITTING = ("scipy", "scikit-learn")  # where nothing is trained, and for the clusters of a hierarchy
 
 
 def recorded_bench(record: Record, protocol: Protocol, data: str | None, artifacts: Path) -> Bench:
@@ -38,8 +39,8 @@ def recorded_bench(record: Record, protocol: Protocol, data: str | None, artifac
     entry = method_entry(identity.method)
     _refuse_other(record, "method code", identity.method_code, entry.code)
     here = versions()
-    fits = () if entry.is_trained else WITHOUT_TRAINING
-    for package in (*COMPUTING, *fits, *(() if made.device.startswith("cpu ") else ON_CUDA)):
+    fits = not entry.is_trained or entry.name.startswith(tuple(hpl.COMPOSERS))
+    for package in (*COMPUTING, *FITTING * fits, *(() if made.device.startswith("cpu ") else ON_CUDA)):
         if package in made.versions:
             _refuse_other(record, package, made.versions[package], here.get(package, ""))
     device = default_device()

@@ -4,7 +4,8 @@ The budget is a total: finished and failed trials use it up, and a search with n
 open at a time, so the order of proposals never depends on the number of workers. Each trial's sampler is seeded by
 the trials before it, so a search that was killed proposes what it would have proposed: its open trial goes on with
 its parameters, and its finished folds are found in the store. A trial that repeats an earlier one (integer spaces do)
-counts as a trial and costs nothing. A failed fold fails its trial; it is never a value of 0.
+counts as a trial and costs nothing. A failed fold fails its trial; it is never a value of 0, but the sampler is told
+that it was bad, or it would propose the like again.
 """
 
 from collections import Counter
@@ -16,6 +17,7 @@ from statistics import fmean, stdev
 
 import optuna
 import torch
+from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
@@ -165,14 +167,51 @@ def _propose(
             return trial.number, dict(trial.params)
     if len(counted) >= budget.n_trials:
         return None
-    study.sampler = _sampler(budget, derived_seed(BASE_SEED, f"{method} trial {len(counted)}"))
+    sampler = _sampler(budget, derived_seed(BASE_SEED, f"{method} trial {len(counted)}"))
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the sampler computes in torch: a proposal must not depend on this machine's cores
     try:
+        study.sampler = _failures_as_worst(sampler, counted, space)
         proposed = study.ask(fixed_distributions=space)
     finally:
         torch.set_num_threads(n_threads)
     return proposed.number, dict(proposed.params)
+
+
+class _Given(BaseSampler):
+    """Proposes the parameters that it was given."""
+
+    def __init__(self, parameters: dict[str, Value]) -> None:
+        self._parameters = parameters
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        return {}
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Value]:
+        return {}
+
+    def sample_independent(
+        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Value:
+        return self._parameters[param_name]
+
+
+def _failures_as_worst(sampler: BaseSampler, trials: Sequence[FrozenTrial], space: Space) -> BaseSampler:
+    """The sampler, or one fixed to what it proposes when each failed trial is shown with the worst value found so far.
+
+    Optuna's samplers do not see failed trials and propose what has failed again. What is stored stays failed, without a
+    value; where nothing has failed, or nothing has finished, the trials are seen as they are.
+    """
+    values = [trial.value for trial in trials if trial.state == TrialState.COMPLETE and trial.value is not None]
+    if not values or all(trial.state != TrialState.FAIL for trial in trials):
+        return sampler
+    shown = optuna.create_study(direction="maximize", sampler=sampler)
+    for trial in trials:
+        value = min(values) if trial.state == TrialState.FAIL else trial.value
+        shown.add_trial(optuna.create_trial(params=trial.params, distributions=trial.distributions, value=value))
+    return _Given(shown.ask(fixed_distributions=space).params)
 
 
 def _settled(study: optuna.Study, trial: FrozenTrial, space: Space) -> FrozenTrial | None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from protocols.catalogue import CATALOGUE
+from results.claims import campaign_claim
 from results.comparison import Comparison
 from results.record import FoldRecord
 from results.repeats import n_final_folds, n_final_runs
@@ -66,7 +67,7 @@ def _lines(store: Store, comparison: Comparison) -> Iterator[dict[str, Any]]:
     for key in dict.fromkeys([*studies, *folds]):
         study, records = studies.get(key), folds.get(key, [])
         line = _line(*key, study, records, values or _published(study))
-        holder = store.holder("/".join((*comparison, *key)))
+        holder = store.holder(campaign_claim(comparison, *key))
         yield {**comparison._asdict(), **line, **_pace(records, line["left"], holder)}
 
 

@@ -26,7 +26,7 @@ from benchmark.finals import final_jobs, finals
 from benchmark.jobs import Work
 from benchmark.methods.entry import MethodEntry, Value
 from benchmark.search import WorkSteps, search, winner
-from results.claims import new_owner
+from results.claims import campaign_claim, new_owner
 from results.errors import ResultsError
 from results.record import FoldRecord, Record
 from results.repeats import is_concatenated
@@ -126,7 +126,7 @@ class Driver:
             _Campaign(
                 entry,
                 campaign(entry, self._bench, self._store, storage, phases, (given or {}).get(entry.name)),
-                self._claim(entry),
+                campaign_claim(self._bench.comparison, entry.name, entry.code),
             )
             for entry in entries
         )
@@ -151,10 +151,7 @@ class Driver:
     def _sweep(self) -> None:
         """Remove what a kill left of jobs whose record it did not prevent."""
         stored = self._store.get_many(checkpointed_jobs(self._bench.checkpoints))
-        remove_checkpoints(self._bench.checkpoints, [job_id for job_id, record in stored.items() if _is_result(record)])
-
-    def _claim(self, entry: MethodEntry) -> str:
-        return "/".join((*self._bench.comparison, entry.name, entry.code))
+        remove_checkpoints(self._bench.checkpoints, [job_id for job_id, record in stored.items() if is_result(record)])
 
     def _admit(self, waiting: deque[_Campaign], active: list[_Campaign], at_once: int) -> None:
         for _ in range(len(waiting)):
@@ -175,7 +172,7 @@ class Driver:
             while True:
                 held.batch = list(next(held.steps) if answers is None else held.steps.send(answers))
                 stored = self._store.get_many([work.id for work in held.batch])
-                held.records = {key: record for key, record in stored.items() if _is_result(record)}
+                held.records = {key: record for key, record in stored.items() if is_result(record)}
                 for work in held.batch:
                     if work.id in held.records:
                         self._listener.work_done(held.entry.name, work, held.records[work.id], fresh=False)
@@ -228,7 +225,7 @@ class Driver:
             if held not in active:
                 continue  # its campaign was given up while this ran
             self._listener.work_done(held.entry.name, work, record, fresh=True)
-            if not _is_result(record):
+            if not is_result(record):
                 self._end(held, active, _machine_problem(record))
                 continue
             held.records[work.id] = record
@@ -259,7 +256,7 @@ class _Heartbeat(threading.Thread):
         self.join()
 
 
-def _is_result(record: Record) -> bool:
+def is_result(record: Record) -> bool:
     """Whether a record says something of the method, so that running the job again would say the same."""
     return not isinstance(record, FoldRecord) or record.outcome == "done" or record.reason in RESULT_REASONS
 

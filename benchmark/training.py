@@ -172,6 +172,7 @@ class FoldTraining:
             with self._phase("checkpoint"):
                 self.checkpoint.write(partial(self._state, learner))
         learner.finish()
+        self.in_force |= learner.coverage()
         self.model.load_state_dict(self.best_weights)
         if self.bench.keep_checkpoints and self.bench.checkpoints is not None and self.job.purpose == "final":
             save_best_weights(self.bench.checkpoints, self.job.id, self.best_weights)

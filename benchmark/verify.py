@@ -21,7 +21,6 @@ from results.record import FoldRecord, Record
 from results.store import Store
 
 ASIDE = ("seconds", "peak_memory_bytes", "provenance")  # of a record: what two runs of one job need not share
-MAY_BE_OLDER = ("in_force",)  # fields that a record from before them does not have
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def verify(record: Record, store: Store, address: str, data: str | None, weights
             raise BenchmarkError(f"record {record.id}: its job has the id {work.id}; the record was changed by hand.")
         hold(bench)
         found = perform(work)
-        differences = tuple(differing(_compared(record), _compared(found)))
+        differences = tuple(differing(*_compared(record, found)))
         embeddings = _compare_embeddings(record, stored, bench.artifacts)
     return Verified(record, differences, embeddings, tuple(_notes(record)))
 
@@ -148,13 +147,21 @@ def _notes(record: Record) -> Iterator[str]:
         yield f"the code was {record.provenance.code_revision}, is {code_revision()}"
 
 
-def _compared(record: Record) -> dict[str, Any]:
-    """All that must be the same, as JSON has it."""
+def _compared(recorded: Record, found: Record) -> tuple[dict[str, Any], dict[str, Any]]:
+    """All that must be the same, as JSON has it. A record from before a part of `in_force` says nothing of it."""
+    one, other = _plain(recorded), _plain(found)
+    if "in_force" in one:
+        said = one["in_force"] = one["in_force"] or {}
+        other["in_force"] = {name: value for name, value in other["in_force"].items() if name in said}
+    return one, other
+
+
+def _plain(record: Record) -> dict[str, Any]:
     kept = {name: value for name, value in asdict(record).items() if name not in ASIDE}
     if isinstance(record, FoldRecord):
         kept["trunk_weights"] = record.provenance.trunk_weights
     plain: dict[str, Any] = json.loads(json.dumps(kept))
-    return {name: value for name, value in plain.items() if not (name in MAY_BE_OLDER and value is None)}
+    return plain
 
 
 def _compare_embeddings(record: Record, stored: Path, made: Path) -> str:

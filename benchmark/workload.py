@@ -8,8 +8,7 @@ from benchmark.bench import Bench
 from benchmark.finals import final_jobs
 from benchmark.jobs import EnsembleJob, Job
 from benchmark.methods.entry import MethodEntry, Value
-from benchmark.suite import RESULT_REASONS, trials_told
-from results.record import FoldRecord, Record
+from benchmark.suite import is_result, trials_told
 from results.repeats import is_concatenated
 from results.store import Store
 
@@ -87,16 +86,11 @@ def left_of(entry: MethodEntry, bench: Bench, store: Store | None, given: dict[s
 def _open_folds(entry: MethodEntry, bench: Bench, store: Store) -> int:
     """Finished folds of the trial that was stopped: of the one set of hyper-parameters that lacks some."""
     records = store.records(kind="fold", **bench.comparison._asdict(), method=entry.name, purpose="search")
-    mine = [record for record in records if record.identity.method_code == entry.code and _is_result(record)]
+    mine = [record for record in records if record.identity.method_code == entry.code and is_result(record)]
     folds = Counter(tuple(sorted(record.identity.hyperparameters.items())) for record in mine)
     return max((count for count in folds.values() if count < bench.n_folds), default=0)
 
 
 def _n_stored(store: Store | None, jobs: Sequence[Job | EnsembleJob]) -> int:
     found = store.get_many([job.id for job in jobs]).values() if store else ()
-    return sum(map(_is_result, found))
-
-
-def _is_result(record: Record) -> bool:
-    """As the driver sees it: whether the job is not run again."""
-    return not isinstance(record, FoldRecord) or record.outcome == "done" or record.reason in RESULT_REASONS
+    return sum(map(is_result, found))

@@ -29,11 +29,13 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What the batches so far have reached."""
+    """What the batches so far have reached, and what there is."""
 
     n_batches: int
     n_images: int  # distinct
+    of_images: int
     n_classes: int  # distinct
+    of_classes: int
 
 
 def batch_plan(batch: Batch, family: Family, n_classes: int) -> BatchPlan:
@@ -105,7 +107,13 @@ class BatchSampler:
 
     def coverage(self) -> Coverage:
         """Batches dealt so far, and the distinct images and classes in them."""
-        return Coverage(self._n_batches, int(self._seen_images.sum()), int(self._seen_classes.sum()))
+        return Coverage(
+            n_batches=self._n_batches,
+            n_images=int(self._seen_images.sum()),
+            of_images=sum(map(len, self._images_by_class)),
+            n_classes=int(self._seen_classes.sum()),
+            of_classes=len(self._images_by_class),
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next batch depends on, as plain values."""

@@ -12,6 +12,7 @@ import socket
 
 from sqlalchemy import Connection, delete, insert, select, update
 
+from results.comparison import Comparison
 from results.schema import CLAIMS
 
 STALE_AFTER_S = 60.0
@@ -21,6 +22,11 @@ HOST = socket.gethostname()
 def new_owner() -> str:
     """A name for one worker of this process: `host:pid:random`."""
     return f"{HOST}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+def campaign_claim(comparison: Comparison, method: str, method_code: str) -> str:
+    """The claim that is taken on all the work of a method in a comparison."""
+    return "/".join((*comparison, method, method_code))
 
 
 def take(connection: Connection, name: str, owner: str, stale_after_s: float, now: float) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import draw_images
+from torch import Tensor
 
 from benchmark.bench import Bench
 from benchmark.methods.entry import Value
@@ -21,6 +22,7 @@ from protocols.catalogue import PUBLISHED, protocol_named
 from protocols.datasets import load_dataset
 from protocols.datasets.index import ImageIndex
 from protocols.derive import derive
+from protocols.fold import FoldImages, Indices
 from protocols.splits import make_split
 from protocols.trunks.batchnorm import freeze_batchnorm
 from results.record import FoldRecord, from_json, to_json
@@ -212,6 +214,27 @@ def test_a_data_set_of_the_papers_has_its_own_schedule(
     found = finished(few, "contrastive", MARGINS).in_force
     assert found is not None
     assert (found["schedule"]["evaluate_every_steps"], found["schedule"]["patience"]) == (every, patience)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_the_images_and_classes_that_training_has_seen_are_counted(
+    index: ImageIndex, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    seen: set[int] = set()
+    train_batch = FoldImages.train_batch
+
+    def watched(images: FoldImages, chosen: Indices, seeds: list[int]) -> Tensor:
+        seen.update(chosen.tolist())
+        return train_batch(images, chosen, seeds)
+
+    monkeypatch.setattr(FoldImages, "train_batch", watched)
+    few = small(index, "mini", f"max_steps={steps}")
+    found = finished(few, "contrastive", MARGINS).in_force
+    assert found is not None
+    assert found["coverage"] == {
+        **{"n_batches": steps, "n_images": len(seen), "of_images": 132},
+        **{"n_classes": len(set(index.targets[list(seen)].tolist())), "of_classes": 66},
+    }
 
 
 # --- it is read from what works, not from the protocol

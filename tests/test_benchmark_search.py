@@ -22,8 +22,9 @@ from benchmark.jobs import Work
 from benchmark.methods import registry
 from benchmark.methods.entry import MethodEntry
 from benchmark.methods.registry import method_entry
-from benchmark.search import no_winner, winner
+from benchmark.search import _propose, no_winner, winner
 from benchmark.suite import Driver, expected_work
+from protocols.spec import SearchBudget
 from results.record import FoldRecord, Record
 from results.store import Store
 
@@ -306,3 +307,21 @@ def test_a_machine_problem_stops_the_method_keeps_the_trial_open_and_goes_on_lat
     _, problems = drive(bench, store, probe)
     assert not problems
     assert [trial.state for trial in trials(bench, store, probe)] == [TrialState.COMPLETE] * 3
+
+
+@pytest.mark.parametrize("sampler", ["gp", "tpe"])
+def test_a_sampler_does_not_propose_again_what_has_failed(sampler: str) -> None:
+    space = {"x": FloatDistribution(0.0, 1.0), "y": FloatDistribution(0.0, 1.0)}
+    budget = SearchBudget(n_trials=25, sampler=sampler, n_startup_trials=5)
+    study = optuna.create_study(direction="maximize")
+    while (proposal := _propose(study, space, budget, "a method")) is not None:
+        number, found = proposal
+        if found["x"] > 0.4:  # the larger part collapses
+            study.tell(number, state=TrialState.FAIL)
+        else:
+            study.tell(number, 0.5 - (found["x"] - 0.2) ** 2 - (found["y"] - 0.7) ** 2)
+    modelled = study.trials[5:]
+    failed = [trial for trial in study.trials if trial.state == TrialState.FAIL]
+    assert sum(trial.state == TrialState.FAIL for trial in modelled) <= 8  # of 20; random draws fail in 12
+    assert failed
+    assert all(trial.value is None for trial in failed)

@@ -14,7 +14,7 @@ from benchmark.methods.registry import method_entry
 from benchmark.status import remarks, shown, status_lines
 from benchmark.training import run_fold
 from protocols.catalogue import MINI_V1
-from results.claims import new_owner
+from results.claims import campaign_claim, new_owner
 from results.record import FoldRecord
 from results.store import Store
 
@@ -49,7 +49,7 @@ def put(store: Store, record: FoldRecord, ends: list[timedelta], seconds: float)
 
 
 def claim_of(bench: Bench) -> str:
-    return "/".join((*bench.comparison, CONTRASTIVE.name, CONTRASTIVE.code))
+    return campaign_claim(bench.comparison, CONTRASTIVE.name, CONTRASTIVE.code)
 
 
 def minutes(*numbers: float) -> list[timedelta]:

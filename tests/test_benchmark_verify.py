@@ -135,12 +135,50 @@ def test_what_cannot_be_run_here_is_refused_with_the_reason(
     assert said in mlrc("verify", record_id, "--store", store, "--data", images).refusal()
 
 
+@pytest.mark.parametrize(("method", "matters"), [("contrastive", False), ("hpl-gmm(proxy-nca)", True)])
+def test_the_library_that_clusters_matters_to_the_methods_that_cluster(
+    mlrc: Command, images: Path, store: Path, method: str, matters: bool
+) -> None:
+    def change(record: dict[str, Any]) -> None:
+        record["provenance"]["versions"]["scikit-learn"] = "0.1"
+        record["identity"]["method"] = method
+
+    record_id = an_id(store, "contrastive", "fold", "search")
+    edit(store, record_id, change)
+    found = mlrc("verify", record_id, "--store", store, "--data", images)
+    assert found.code == (2 if matters else 0)
+    assert ("scikit-learn is " in found.err) == matters
+
+
 def test_another_release_of_the_code_is_told_and_not_refused(mlrc: Command, images: Path, store: Path) -> None:
     record_id = an_id(store, "contrastive", "fold")
     edit(store, record_id, lambda record: record["provenance"].update(code_revision="abcdef"))
     found = mlrc("verify", record_id, "--store", store, "--data", images, "--json")
     assert found.code == 0
     assert found.json["notes"][0].startswith("the code was abcdef, is ")
+
+
+@pytest.mark.parametrize("lacking", ["in_force", "in_force.coverage"])
+def test_a_record_from_before_something_was_recorded_can_be_verified(
+    mlrc: Command, images: Path, store: Path, lacking: str
+) -> None:
+    def change(record: dict[str, Any]) -> None:
+        *parents, last = lacking.split(".")
+        for parent in parents:
+            record = record[parent]
+        del record[last]
+
+    record_id = an_id(store, "contrastive", "fold")
+    edit(store, record_id, change)
+    found = mlrc("verify", record_id, "--store", store, "--data", images, "--json")
+    assert (found.code, found.json["differences"]) == (0, [])
+
+
+def test_what_was_in_force_is_compared(mlrc: Command, images: Path, store: Path) -> None:
+    record_id = an_id(store, "contrastive", "fold")
+    edit(store, record_id, lambda record: record["in_force"]["coverage"].update(n_images=1))
+    found = mlrc("verify", record_id, "--store", store, "--data", images, "--json")
+    assert [one["field"] for one in found.json["differences"]] == ["in_force.coverage.n_images"]
 
 
 def test_an_id_that_is_not_there_or_not_the_only_one_is_refused(mlrc: Command, store: Path, tmp_path: Path) -> None:

@@ -136,6 +136,7 @@ def test_coverage_counts_distinct_images_and_classes():
     drawn = [sampler.next() for _ in range(2)]
     coverage = sampler.coverage()
     assert (coverage.n_batches, coverage.n_images, coverage.n_classes) == (2, len(np.unique(drawn)), 4)
+    assert (coverage.of_images, coverage.of_classes) == (24, 6)
     for _ in range(4):
         sampler.next()
     assert (sampler.coverage().n_images, sampler.coverage().n_classes) == (24, 6)  # six batches of 4 are all 24 images

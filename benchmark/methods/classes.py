@@ -17,6 +17,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from torch import nn
 
 from benchmark.errors import BenchmarkError
+from benchmark.failure import one_line
 from benchmark.methods.entry import W_LR, Family, MethodEntry, Space, Value, own_weights_lr
 from protocols.errors import did_you_mean
 
@@ -28,12 +29,6 @@ _EMBEDDING_DIM = ("embedding_dim", "embedding_size", "descriptors_dim")
 def is_module_class(found: object) -> TypeGuard[type[nn.Module]]:
     """Whether it is a subclass of `torch.nn.Module`."""
     return isclass(found) and issubclass(found, nn.Module)
-
-
-def one_line(error: BaseException) -> str:
-    """An exception of somebody else's code, in one line without a full stop."""
-    text = error.msg if isinstance(error, SyntaxError) else str(error)  # its str() repeats file and line
-    return f"{type(error).__name__}: {' '.join(text.split())}".rstrip(".: ")
 
 
 def class_entry(

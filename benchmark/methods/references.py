@@ -4,7 +4,8 @@ import torch
 from torch.nn.functional import normalize
 
 from benchmark.errors import BenchmarkError
-from benchmark.methods.classes import middle, one_line
+from benchmark.failure import one_line
+from benchmark.methods.classes import middle
 from benchmark.methods.entry import W_LR, MethodEntry
 
 

@@ -18,7 +18,8 @@ from pytorch_metric_learning import losses
 from torch.nn.functional import normalize
 
 from benchmark.errors import BenchmarkError
-from benchmark.methods.classes import PROBE_DIM, class_entry, is_module_class, one_line
+from benchmark.failure import one_line
+from benchmark.methods.classes import PROBE_DIM, class_entry, is_module_class
 from benchmark.methods.entry import MethodEntry
 from protocols.errors import did_you_mean
 

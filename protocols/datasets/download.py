@@ -6,7 +6,6 @@ for the same file (its ETag or date, sent as If-Range); elsewhere the transfer b
 
 import json
 import re
-import shutil
 import ssl
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from urllib.request import Request, urlopen
 
 from protocols.datasets.files import size_text
 from protocols.datasets.images import is_web_page
+from protocols.disk import refuse_unless_room, writable
 from protocols.errors import DataError
 
 ATTEMPTS = 5  # without a byte of progress between them
@@ -72,33 +72,6 @@ def download(url: str, path: Path, watch: Watch) -> None:
             watch.say(f"{path.name}: {error}; trying again in {pause:g} s.")
             time.sleep(pause)
     partial.replace(path)
-
-
-@contextmanager
-def writable(path: Path) -> Iterator[None]:
-    """Turns the refusal of a disk to take a file into a DataError that tells the room left."""
-    try:
-        yield
-    except OSError as error:
-        free = size_text(shutil.disk_usage(_existing(path)).free)
-        reason = error.strerror or type(error).__name__
-        raise DataError(
-            f"{path}: cannot be written ({reason}; {free} are free there). Mend that and run the same command again."
-        ) from None
-
-
-def refuse_unless_room(path: Path, needed: int, what: str) -> None:
-    """A DataError if the disk that holds `path` has less room than is needed."""
-    free = shutil.disk_usage(_existing(path)).free
-    if needed > free:
-        raise DataError(
-            f"{path}: {what} needs {size_text(needed)}, {size_text(free)} are free there. Make room or choose another "
-            "folder."
-        )
-
-
-def _existing(path: Path) -> Path:
-    return next(folder for folder in (path, *path.absolute().parents) if folder.exists())
 
 
 def _transfer(url: str, partial: Path, name: str, watch: Watch) -> None:

@@ -19,11 +19,12 @@ from urllib.parse import unquote, urlsplit
 from filelock import FileLock, Timeout
 
 from protocols.datasets import load_dataset
-from protocols.datasets.download import CHUNK_BYTES, Watch, download, refuse_unless_room, writable
+from protocols.datasets.download import CHUNK_BYTES, Watch, download
 from protocols.datasets.files import readable
 from protocols.datasets.sources import SOURCES, manual, source_named
 from protocols.datasets.standard import STANDARD, expected_counts
 from protocols.datasets.unpack import unpack
+from protocols.disk import refuse_unless_room, writable
 from protocols.errors import DataError
 
 SCHEMA = 1

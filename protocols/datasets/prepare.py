@@ -6,7 +6,6 @@ finished file has the same bytes however often it was begun. It gets its name wh
 """
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,14 +20,16 @@ from numpy.typing import NDArray
 
 from protocols.datasets import Problem, decoding_problem, refuse_undecodable
 from protocols.datasets.cache import HEADER_BYTES, ROW, SEAL_BYTES, VARIABLE, PixelCache, header, seal, sizes
-from protocols.datasets.files import size_text
 from protocols.datasets.index import ImageIndex
+from protocols.disk import refuse_unless_room, writable
 from protocols.errors import DataError
 from protocols.transforms import Pixels, resize
 
 _CHUNK = 256  # images decoded between two writes: seconds of work on one core, tens of megabytes
 _LONGEST = 2**31  # bytes of an image; more is asked for only by a damaged row
 _SAMPLE = 64  # images that are decoded to tell how large the file will be
+_MEND = f"Mend that and give the same command, which goes on from here, or set {VARIABLE} to another folder."
+_ROOM = f"Make room, set {VARIABLE} to a folder on another disk, or run with --no-cache."
 
 
 class Watcher:
@@ -56,13 +57,13 @@ def prepare(index: ImageIndex, resize_px: int, path: Path, watcher: Watcher | No
     """
     watcher = watcher or Watcher()
     unfinished = path.with_suffix(".partial")
-    with _written(path), _alone(path, watcher):
+    with writable(path, _MEND), _alone(path, watcher):
         if _is_sound(path, index, resize_px):
             return False
         path.unlink(missing_ok=True)  # of no use, and as large as the new one
         held = unfinished.stat().st_size if unfinished.exists() else 0
         needed = _expected_bytes(index, resize_px)
-        _refuse_full_disk(path, index, resize_px, needed, held)
+        refuse_unless_room(path.parent, needed - held, f"a cache of {index.n_images:,} images at {resize_px} px", _ROOM)
         with unfinished.open("r+b" if held else "w+b") as file:
             problems = _fill(file, index, resize_px, needed, watcher)
         if problems:
@@ -145,16 +146,6 @@ def _expected_bytes(index: ImageIndex, resize_px: int) -> int:
     return round(index.n_images * (mean + ROW.itemsize)) + HEADER_BYTES + SEAL_BYTES
 
 
-def _refuse_full_disk(path: Path, index: ImageIndex, resize_px: int, needed: int, held: int) -> None:
-    free = shutil.disk_usage(path.parent).free
-    if needed - held > free:
-        raise DataError(
-            f"{path.parent}: {size_text(free)} free; {index.n_images:,} images at {resize_px} px need about "
-            f"{size_text(needed - held)}. Make room, set {VARIABLE} to a folder on another disk, or run with "
-            "--no-cache."
-        )
-
-
 def _is_sound(path: Path, index: ImageIndex, resize_px: int) -> bool:
     if not path.exists():
         return False
@@ -179,16 +170,3 @@ def _alone(path: Path, watcher: Watcher) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[None]:
-    """Turns a refusal of the file system into a DataError that names the path."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise DataError(
-            f"{error.filename or path}: cannot be written ({reason}). Mend that and give the same command, which goes "
-            f"on from here, or set {VARIABLE} to another folder."
-        ) from None

@@ -15,9 +15,10 @@ from functools import partial
 from pathlib import Path, PureWindowsPath
 from typing import IO, BinaryIO, NamedTuple
 
-from protocols.datasets.download import CHUNK_BYTES, Watch, refuse_unless_room, writable
+from protocols.datasets.download import CHUNK_BYTES, Watch
 from protocols.datasets.files import size_text
 from protocols.datasets.images import is_web_page
+from protocols.disk import refuse_unless_room, writable
 from protocols.errors import DataError
 
 MOST_BYTES = 64 * 2**20  # unpacked, of any archive

@@ -4,7 +4,8 @@ from hashlib import file_digest
 from pathlib import Path
 
 from protocols import spec
-from protocols.datasets.download import Watch, download, writable
+from protocols.datasets.download import Watch, download
+from protocols.disk import writable
 from protocols.errors import ProtocolError
 from protocols.trunks import published_file
 from protocols.trunks.weights import hash_digits
