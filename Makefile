@@ -21,7 +21,8 @@ lint: .venv/installed
 	$(BIN)/python -m mypy
 
 benchmarks: .venv/installed
-	for script in tests/benchmarks/*.py; do $(BIN)/python "$$script" || exit 1; done
+	missed=; for script in tests/benchmarks/*.py; do $(BIN)/python "$$script" || missed="$$missed $$script"; done; \
+	  test -z "$$missed" || { echo "not passed here:$$missed"; exit 1; }
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
