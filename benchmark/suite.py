@@ -233,7 +233,11 @@ class Driver:
                 complete.append(held)
         self._submit(active)  # the workers go on with another method while the sampler thinks
         for held in complete:
-            self._advance(held, active, self._answers(held))
+            if self._store.claim(held.claim, self._owner):
+                self._advance(held, active, self._answers(held))
+            else:  # the store was out of reach for so long that this process was taken for dead
+                holder = self._store.holder(held.claim) or "another process"
+                self._end(held, active, f"{holder} took it over from here. The same command waits for it and goes on.")
 
 
 class _Heartbeat(threading.Thread):

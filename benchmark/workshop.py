@@ -6,7 +6,7 @@ Everything that can be wrong is looked for before the first job: names, fields, 
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import optuna
@@ -109,7 +109,8 @@ def run_suite(suite: Suite, store: Store, phases: Sequence[str], console: Consol
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     expected = {entry.name: expected_work(entry, suite.bench, phases) for entry in suite.entries}
     told = {entry.name: trials_told(entry, suite.bench, store, phases) for entry in suite.entries}
-    bench = replace(suite.bench, checkpoints=checkpoints_folder(suite.bench.artifacts))  # jobs outside a suite: none
+    checkpoints = checkpoints_folder(suite.bench.artifacts)
+    bench = replace(suite.bench, checkpoints=checkpoints)  # jobs outside a suite have none
     executor = make_executor(suite.executor, bench, suite.workers)
     try:
         with database_errors(store), SuiteProgress(expected, suite.bench.n_folds, console, told) as progress:
@@ -124,6 +125,8 @@ def run_suite(suite: Suite, store: Store, phases: Sequence[str], console: Consol
         return dict.fromkeys(expected, WORKER_DIED)
     finally:
         executor.stop()
+        with suppress(OSError):  # it stays while something is in it
+            checkpoints.rmdir()
 
 
 @contextmanager
