@@ -342,6 +342,9 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
     except (BenchmarkError, ProtocolError, ReportError, ResultsError) as error:
         say_error(f"error: {error}")
         return USAGE
+    except MemoryError as error:
+        say_error(f"error: memory ran out ({error or 'no more is known'}); lower what was asked for.")
+        return USAGE
     if code == TYPERS_INTERRUPT:
         say_error("Interrupted. Everything finished is stored; the same command goes on from here.")
         return INTERRUPTED

@@ -242,6 +242,7 @@ def test_what_has_no_open_address_is_answered_with_the_way_by_hand(
             "--from full: is a folder, so nothing is left to fetch: use cub200:full.",
         ),
         (["cub200", "here", "--from", "ftp://a.b/c.tgz"], "--from ftp://a.b/c.tgz: wanted an address"),
+        (["cub200", "here", "--from", "http://a.b/c d.tgz"], "--from http://a.b/c d.tgz: wanted an address"),
         (["cub200", "here", "--from", "http://"], "--from http://: wanted an address"),
         (["cub200", "here", "--from", "http://a:b/c.tgz"], "--from http://a:b/c.tgz: wanted an address"),
         (["cub200", "here", "--from", "http://[::1/c.tgz"], "--from http://[::1/c.tgz: wanted an address"),

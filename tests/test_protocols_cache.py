@@ -268,7 +268,7 @@ def test_a_damaged_cache_is_refused_in_one_line_and_made_anew(
     with pytest.raises(DataError, match=reason) as refusal:
         PixelCache(path, index, PX)
     assert str(refusal.value).startswith(f"{path}: ")
-    assert "mlrc data prepare makes it anew" in str(refusal.value)
+    assert "Remove the file; it is made anew." in str(refusal.value)
     assert prepare(index, PX, path)
     assert path.read_bytes() == whole
 

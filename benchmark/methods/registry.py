@@ -108,6 +108,10 @@ def method_entry(name: str) -> MethodEntry:
         return METHODS[name]
     composed = _COMPOSED.fullmatch(name)
     if composed and composed[1] in COMPOSERS:
+        if _COMPOSED.fullmatch(composed[2]):
+            raise BenchmarkError(
+                f"{composed[1]}(...) is made of one plain method; {composed[2][:40]!r} is made of another."
+            )
         return COMPOSERS[composed[1]](method_entry(composed[2]))
     if name.startswith("pml:"):
         return pml_entry(name.removeprefix("pml:"))

@@ -121,7 +121,7 @@ class PixelCache:
             self.image(image)
 
     def _refusal(self, found: str) -> DataError:
-        return DataError(f"{self.path}: {found}; wanted the cache of this data set. mlrc data prepare makes it anew.")
+        return DataError(f"{self.path}: {found}; wanted the cache of this data set. Remove the file; it is made anew.")
 
 
 def known_to_decode(folder: Path, index: ImageIndex) -> bool:

@@ -149,6 +149,7 @@ def _refuse_unless_web(address: str) -> None:
     try:
         found = urlsplit(address)
         usable = found.scheme in ("http", "https") and found.hostname and (found.port or True)
+        usable = usable and len(address.split()) == 1
     except ValueError:
         usable = False
     if not usable:
