@@ -76,6 +76,8 @@ def mlrc(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
 def launch(tmp_path: Path) -> Iterator[Launch]:
     """Start a command as the leader of a process group, as a shell does; what is left of it at the end is killed."""
     started: list[subprocess.Popen[str]] = []
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # tests that a shell runs in its background; it is inherited
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def start(*arguments: object, **variables: str) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", "benchmark", *map(str, arguments)]

@@ -275,6 +275,7 @@ def test_an_interrupted_fetch_goes_on_with_the_same_command(
         if partial.exists():
             break
         time.sleep(0.01)
+    time.sleep(0.5)  # by now it waits for the rest
     process.send_signal(end)
     stopped = ended(process)
     assert stopped.code == code
