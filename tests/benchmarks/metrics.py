@@ -171,7 +171,7 @@ def compare(name: str, size: Size, pools: dict[str, ProcessPoolExecutor]) -> dic
         "apart": apart,
         "metrics": took["ours"][1],
         **{f"{work}_s": [round(found[work], 3) for found in rounds] for work in rounds[0]},
-        "missed": ratio < size.ratio and share < size.share,
+        "missed": share < size.share if reachable < size.ratio else ratio < size.ratio,
     }
 
 
