@@ -14,7 +14,7 @@ from protocols.datasets.index import ImageIndex
 from protocols.datasets.tensors import ImageTensors
 from protocols.errors import ProtocolError
 from protocols.splits import Split
-from protocols.transforms import ImageTransforms
+from protocols.transforms import ImageTransforms, Pixels
 
 Indices = npt.NDArray[np.int64]
 
@@ -50,6 +50,14 @@ class FoldImages:
         """(B, C, H, W) float32 through the eval transform."""
         self._refuse_test(indices)
         return self._images.eval(indices)
+
+    def eval_probe(self, image: Pixels) -> torch.Tensor:
+        """The evaluation tensor of an image that is not of the data set, by the path of all others."""
+        return self._images.eval_probe(image)
+
+    def train_probe(self, image: Pixels, seed: int) -> torch.Tensor:
+        """The same, a training tensor."""
+        return self._images.train_probe(image, seed)
 
     @property
     def transform(self) -> ImageTransforms:

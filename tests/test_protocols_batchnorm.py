@@ -88,6 +88,17 @@ def test_statistics_are_bit_equal_after_training(layer: type[nn.Module], journey
     assert batchnorm_digest(travelled, include_affine=False) == before
 
 
+def test_a_compiled_network_stays_frozen_and_computes_the_same() -> None:
+    module, images = network(nn.BatchNorm2d), batch(nn.BatchNorm2d)
+    freeze_batchnorm(module, "eval")
+    before, expected = batchnorm_digest(module, include_affine=False), module(images)
+    compiled = torch.compile(module, backend="aot_eager")  # traced as for any compiler, and no C++ compiler is needed
+    assert torch.equal(compiled.train()(images), expected)
+    train_a_little(compiled, images)
+    assert batchnorm_digest(module, include_affine=False) == before
+    assert not torch.equal(compiled(images), expected)  # weight and bias did learn
+
+
 @pytest.mark.parametrize("layer", LAYERS[:3])
 def test_the_same_network_thaws_when_it_is_not_frozen(layer: type[nn.Module]) -> None:
     module = network(layer).eval()

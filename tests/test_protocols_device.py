@@ -1,14 +1,19 @@
 """Images made on the device are the CPU's to a gray level, with the same crops and flips; evaluation images exactly."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
+from protocols.audit import Audit, AuditFailure
 from protocols.catalogue import LITE_V1, MLRC_V1
 from protocols.datasets import load_dataset
 from protocols.datasets.device import DeviceImages
 from protocols.datasets.tensors import ImageTensors
 from protocols.spec import Protocol
+from protocols.transforms import ImageTransforms
 
 DEVICES = [
     "cpu",
@@ -43,6 +48,17 @@ def test_a_flip_and_a_crop_follow_from_the_seed_and_not_from_the_batch() -> None
     assert not torch.equal(together[1], on_device.train([5], [9])[0])
     alone = on_device.train([9], [9])[0]
     assert np.isclose(alone.numpy(), together[2].numpy(), atol=1.01 / 128).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_audit_s_probes_take_the_path_of_the_batches(device: str) -> None:
+    images, images._on_device = both(MLRC_V1, device)
+    audit = Audit(MLRC_V1)
+    audit.trunk_input(images.eval_probe, partial(images.train_probe, seed=3))
+    assert audit.checks[-1].name == "trunk input"
+    images._on_device._transform = ImageTransforms(MLRC_V1.transforms, replace(MLRC_V1.trunk.input, channels="RGB"))
+    with pytest.raises(AuditFailure, match="red arrives as"):
+        Audit(MLRC_V1).trunk_input(images.eval_probe, partial(images.train_probe, seed=3))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

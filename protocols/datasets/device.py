@@ -6,6 +6,7 @@ exact.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -45,6 +46,10 @@ class DeviceImages:
         for place in flipped:
             crops[place] = crops[place].flip(1)
         return to_input(crops, self._transform.input)
+
+    def sharing_nothing(self, resized: Pixels) -> Self:
+        """The same path for one image alone, which is none of the data set's."""
+        return type(self)(self._transform, self._device, lambda _: resized)
 
     def _image(self, image: int) -> Tensor:
         if image in self._resident:

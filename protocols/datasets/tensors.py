@@ -113,6 +113,18 @@ class ImageTensors:
         self._opened[wanted] = True
         return batch
 
+    def eval_probe(self, image: Pixels) -> Tensor:
+        """The evaluation tensor of an image that is not of the data set, made by the path of all others."""
+        if self._on_device is None:
+            return self.transform.eval_tensor(image)
+        return self._on_device.sharing_nothing(self.transform.resize(image)).eval([0])[0].cpu()
+
+    def train_probe(self, image: Pixels, seed: int) -> Tensor:
+        """The same, a training tensor."""
+        if self._on_device is None or self.transform.training_is_evaluation:
+            return self.transform.train_tensor(image, seed)
+        return self._on_device.sharing_nothing(self.transform.resize(image)).train([0], [seed])[0].cpu()
+
     def opened(self, indices: Indices) -> int:
         """How many distinct images among these were handed out through this object."""
         return int(self._opened[np.unique(np.asarray(indices, np.int64))].sum())
