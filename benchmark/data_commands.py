@@ -1,6 +1,5 @@
 """The commands `mlrc data ...`: everything about a data set that needs no training."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -100,11 +99,15 @@ def data_split(
     protocol: Protocol = "mini",
     settings: Settings = [],  # noqa: B006
 ) -> None:
-    """Print the class split that a protocol cuts, as JSON: which classes train, validate and test in each fold."""
+    """Print the class split that a protocol cuts, as JSON: which classes train, validate and test in each fold.
+
+    It also says of which data set, and how many images each test class has, for `mlrc score --split`.
+    """
+    from benchmark.listings import split_line
     from protocols.catalogue import protocol_named
     from protocols.datasets import load_dataset
     from protocols.derive import derive
     from protocols.splits import make_split
 
     folds, index = derive(protocol_named(protocol), settings).folds, load_dataset(data)
-    sys.stdout.write(make_split(index.classes, folds, index.test_classes).to_json() + "\n")
+    print_json(split_line(make_split(index.classes, folds, index.test_classes), index))

@@ -3,6 +3,7 @@
 `table()` and `details()` show lines on a terminal, those of `benchmark.methods.listing` and `benchmark.status` too.
 """
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from protocols.datasets.files import few
 from protocols.datasets.index import ImageIndex
 from protocols.datasets.standard import STANDARD, counts, expected_counts
 from protocols.spec import Protocol
+from protocols.splits import Split
 
 Line = dict[str, Any]
 MOST_LINES = 20  # of one list on a terminal
@@ -70,6 +72,22 @@ def dataset_line(index: ImageIndex) -> Line:
     }
 
 
+def split_line(split: Split, index: ImageIndex) -> Line:
+    """A split with what others need to hold their test images to it: the data set, and the images of each class."""
+    sizes = Counter(index.targets.tolist())
+    return {
+        **json.loads(split.to_json()),
+        "dataset": {
+            "name": index.name,
+            "standard_name": index.standard_name,
+            "content_hash": index.content_hash,
+            "n_classes": index.n_classes,
+            "n_images": index.n_images,
+        },
+        "test_images": {name: sizes[place] for place, name in enumerate(index.classes) if name in set(split.test)},
+    }
+
+
 def flat(values: Line, prefix: str = "") -> Line:
     """Nested values by dotted path, as `--set` takes them."""
     found: Line = {}
@@ -110,9 +128,9 @@ def _text(value: Any) -> str:
         return f"{{{_text(value['choices'])}}}"
     if isinstance(value, dict) and value.keys() == {"files", "reason"}:
         return value["reason"] if value["files"][0] in value["reason"] else f"{few(value['files'])}: {value['reason']}"
-    if isinstance(value, dict) and value.keys() == {"done", "failed", "of"}:
-        failed = f", {value['failed']} failed" if value["failed"] else ""
-        return f"{value['done']} of {_text(value['of'])}{failed}"
+    if isinstance(value, dict) and value.keys() >= {"done", "failed", "of"}:
+        others = [f", {value[name]} {name}" for name in ("failed", "pruned") if value.get(name)]
+        return f"{value['done']} of {_text(value['of'])}{''.join(others)}"
     if isinstance(value, dict):
         between = "\n" if any(isinstance(item, dict) and "type" not in item for item in value.values()) else "; "
         return between.join(f"{name} {_text(item)}" for name, item in value.items()) or "-"

@@ -6,6 +6,7 @@ Metrics are fractions in [0, 1]; a metric that does not exist is absent, never N
 """
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
@@ -46,14 +47,15 @@ class Identity:
             ResultsError: if its values are not those of a protocol.
         """
         evaluation = self.protocol["values"].get("evaluation", {})
-        try:
+        with suppress(AttributeError, TypeError, ValueError):
             by_dataset = dict(evaluation.get("recall_at_by_dataset", ()))
             recall_at = by_dataset.get(self.dataset.get("standard_name"), evaluation.get("recall_at", ()))
-            return (*evaluation.get("metrics", ("map_at_r",)), *(f"recall_at_{k}" for k in recall_at))
-        except (AttributeError, TypeError, ValueError):
-            raise ResultsError(
-                f"identity.protocol: found evaluation {evaluation!r:.60}, wanted an object that lists metrics."
-            ) from None
+            names = (*evaluation.get("metrics", ("map_at_r",)), *(f"recall_at_{k}" for k in recall_at))
+            if all(isinstance(name, str) for name in names):
+                return names
+        raise ResultsError(
+            f"identity.protocol: found evaluation {evaluation!r:.60}, wanted an object that lists metrics."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +159,11 @@ def from_json(text: str) -> Record:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ResultsError(f"not a record: the text is no JSON ({error}).") from None
+    return from_values(value)
+
+
+def from_values(value: Any) -> Record:
+    """The record of the JSON value that such a text holds; the errors are those of `from_json`."""
     if not isinstance(value, dict) or value.get("kind") not in ("fold", "run"):
         raise ResultsError('not a record: wanted a JSON object whose "kind" is "fold" or "run".')
     schema = value.get("schema")
@@ -164,9 +171,9 @@ def from_json(text: str) -> Record:
         raise ResultsError(f"not a record: found schema {schema!r}, wanted a whole number from 1 to {SCHEMA}.")
     if schema > SCHEMA:
         raise ResultsError(f"record schema {schema}; this code reads up to {SCHEMA}. Update the package.")
-    kind = value.pop("kind")
+    kind = value["kind"]
     try:
-        return _checked(KINDS[kind], value)
+        return _checked(KINDS[kind], {name: item for name, item in value.items() if name != "kind"})
     except (ResultsError, RecursionError, OverflowError) as error:
         raise ResultsError(f"{kind} record {value.get('id')}: {error}") from None
 

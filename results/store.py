@@ -7,13 +7,15 @@ Several processes and machines may use one store at once; each method is one tra
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Self
 
 from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from results import claims
+from results import claims, notes
+from results.agreement import agreed, agreed_study
 from results.comparison import Comparison
 from results.database import Database
 from results.errors import ResultsError, StoreUnavailable
@@ -24,12 +26,22 @@ from results.study import Study, study_from_json, study_id, study_to_json
 IDS_A_QUERY = 500  # databases limit the number of values in one statement
 
 
+@dataclass(frozen=True, kw_only=True)
+class Merged:
+    """What a merge did."""
+
+    n_new: int  # records that the store did not have, or had as failed
+    n_known: int  # records of jobs that it had
+    n_searches: int  # states of searches that it did not have, or that are further
+
+
 class Store:
     """An open store; a context manager that closes it."""
 
     def __init__(self, database: Database) -> None:
         """A store over an open database; `Store.open` is the usual way."""
         self._database = database
+        self._watch = claims.Watch()
 
     @classmethod
     def open(cls, url_or_path: str) -> Self:
@@ -87,18 +99,34 @@ class Store:
                 (`StoreUnavailable`: for now).
         """
         row = _record_row(record)
+        return self._database.write(lambda connection: _add(connection, row))
 
-        def work(connection: Connection) -> bool:
-            stored = RECORDS.c.outcome, RECORDS.c.created_at
-            found = connection.execute(select(*stored).where(RECORDS.c.id == record.id)).one_or_none()
-            if found is None:
-                connection.execute(insert(RECORDS).values(row))
-                return True
-            is_later = datetime.fromisoformat(row["created_at"]) > datetime.fromisoformat(found.created_at)
-            if found.outcome == "done" or not (row["outcome"] == "done" or is_later):
-                return False
-            still_failed = (RECORDS.c.id == record.id) & (RECORDS.c.outcome == "failed")
-            return connection.execute(update(RECORDS).where(still_failed).values(row)).rowcount == 1
+    def merge(self, records: Iterable[Record], studies: Iterable[Study]) -> Merged:
+        """Keep what another store found: all of it, or nothing.
+
+        Of two records of one job, or states of one search, `results.agreement` says which is kept.
+
+        Raises:
+            ResultsError: if a record or search contradicts one that is there, or as `add`.
+        """
+        rows = {record.id: (record, _record_row(record)) for record in records}
+        searches = {study.id: (study, _study_row(study)) for study in studies}
+        where = f"{self.name} and what was given"
+
+        def work(connection: Connection) -> Merged:
+            n_new = n_known = n_searches = 0
+            for record_id, (record, row) in rows.items():
+                body = connection.scalar(select(RECORDS.c.body).where(RECORDS.c.id == record_id))
+                if body is not None:
+                    agreed(from_json(body), record, where)
+                n_known += body is not None
+                n_new += _add(connection, row)
+            for id_, (study, row) in searches.items():
+                body = connection.scalar(select(STUDIES.c.body).where(STUDIES.c.id == id_))
+                if body is None or agreed_study(study_from_json(body), study, where) is study:
+                    _put(connection, row)
+                    n_searches += 1
+            return Merged(n_new=n_new, n_known=n_known, n_searches=n_searches)
 
         return self._database.write(work)
 
@@ -162,47 +190,53 @@ class Store:
         Raises:
             ResultsError: if a field has a wrong type, or the database cannot be written.
         """
-        row = {
-            "id": study.id,
-            **study.comparison._asdict(),
-            "method": study.method,
-            "method_code": study.method_code,
-            "body": study_to_json(study),
-        }
-
-        def work(connection: Connection) -> None:
-            connection.execute(delete(STUDIES).where(STUDIES.c.id == study.id))
-            connection.execute(insert(STUDIES).values(row))
-
-        self._database.write(work)
+        row = _study_row(study)
+        self._database.write(lambda connection: _put(connection, row))
 
     def study(
         self, *, protocol_digest: str, dataset_hash: str, split_digest: str, method: str, method_code: str
     ) -> Study | None:
-        """The state of one search, or None."""
-        wanted = study_id(protocol_digest, dataset_hash, split_digest, method, method_code)
-        query = select(STUDIES.c.body).where(STUDIES.c.id == wanted)
-        body = self._database.read(lambda connection: connection.scalar(query))
-        return None if body is None else study_from_json(body)
+        """The state of the search in force, which is the newest fork, or None."""
+        found = self.studies(protocol_digest=protocol_digest, dataset_hash=dataset_hash, split_digest=split_digest)
+        return next((study for study in found if (study.method, study.method_code) == (method, method_code)), None)
 
     def studies(
-        self, *, protocol_digest: str | None = None, dataset_hash: str | None = None, split_digest: str | None = None
+        self,
+        *,
+        protocol_digest: str | None = None,
+        dataset_hash: str | None = None,
+        split_digest: str | None = None,
+        superseded: bool = False,
     ) -> list[Study]:
-        """All searches that match what is given, sorted by protocol, data set, split and method."""
+        """All searches that match what is given, sorted by protocol, data set, split, method and fork.
+
+        Of each search only the newest fork; with `superseded`, those before it too.
+        """
         wanted = {"protocol_digest": protocol_digest, "dataset_hash": dataset_hash, "split_digest": split_digest}
         conditions = [STUDIES.c[name] == value for name, value in wanted.items() if value is not None]
         query = select(STUDIES.c.body).where(*conditions)
         bodies = self._database.read(lambda connection: connection.scalars(query).all())
-        return sorted(
-            map(study_from_json, bodies),
-            key=lambda study: (study.protocol_title, study.dataset_name, study.method, study.method_code, study.id),
-        )
+        found = sorted(map(study_from_json, bodies), key=_study_order)
+        newest = {(study.comparison, study.method, study.method_code): study for study in found}
+        return found if superseded else list(newest.values())
+
+    # --- notes
+
+    def note(self, kind: notes.Kind, name: str) -> Any:
+        """What the store remembers under a name, a JSON value, or None."""
+        return self._database.read(lambda connection: notes.read(connection, kind, name))
+
+    def put_note(self, kind: notes.Kind, name: str, value: Any) -> None:
+        """Remember a JSON value, in place of what was remembered under the name."""
+        self._database.write(lambda connection: notes.put(connection, kind, name, value))
 
     # --- claims
 
     def claim(self, name: str, owner: str, stale_after_s: float = claims.STALE_AFTER_S) -> bool:
         """Take a claim that is free, stale or already the owner's. Returns whether the owner holds it now."""
-        return self._database.write(lambda connection: claims.take(connection, name, owner, stale_after_s, time.time()))
+        return self._database.write(
+            lambda connection: claims.take(connection, name, owner, stale_after_s, time.time(), self._watch)
+        )
 
     def beat(self, owner: str) -> int:
         """Renew all claims of an owner, at least every few seconds. Returns how many it holds."""
@@ -217,6 +251,34 @@ class Store:
     def holder(self, name: str, stale_after_s: float = claims.STALE_AFTER_S) -> str | None:
         """Who holds a claim, or None if nobody who lives does."""
         return self._database.read(lambda connection: claims.holder(connection, name, stale_after_s, time.time()))
+
+
+def _add(connection: Connection, row: dict[str, Any]) -> bool:
+    stored = RECORDS.c.outcome, RECORDS.c.created_at
+    found = connection.execute(select(*stored).where(RECORDS.c.id == row["id"])).one_or_none()
+    if found is None:
+        connection.execute(insert(RECORDS).values(row))
+        return True
+    is_later = datetime.fromisoformat(row["created_at"]) > datetime.fromisoformat(found.created_at)
+    if found.outcome == "done" or not (row["outcome"] == "done" or is_later):
+        return False
+    still_failed = (RECORDS.c.id == row["id"]) & (RECORDS.c.outcome == "failed")
+    return connection.execute(update(RECORDS).where(still_failed).values(row)).rowcount == 1
+
+
+def _put(connection: Connection, row: dict[str, Any]) -> None:
+    connection.execute(delete(STUDIES).where(STUDIES.c.id == row["id"]))
+    connection.execute(insert(STUDIES).values(row))
+
+
+def _study_row(study: Study) -> dict[str, Any]:
+    return {
+        "id": study.id,
+        **study.comparison._asdict(),
+        "method": study.method,
+        "method_code": study.method_code,
+        "body": study_to_json(study),
+    }
 
 
 def _record_row(record: Record) -> dict[str, Any]:
@@ -243,3 +305,8 @@ def _record_row(record: Record) -> dict[str, Any]:
 def _order(record: Record) -> tuple[str, int, float, str]:
     fold = record.fold if isinstance(record, FoldRecord) else float("inf")
     return record.identity.method, record.identity.run, fold, record.id
+
+
+def _study_order(study: Study) -> tuple[str, str, str, str, str, int]:
+    key = study_id(*study.comparison, study.method, study.method_code)
+    return study.protocol_title, study.dataset_name, study.method, study.method_code, key, study.fork

@@ -1,8 +1,13 @@
-"""The state of one search: one method on one data set and split under one protocol, and the best it found so far."""
+"""The state of one search: one method on one data set and split under one protocol, and the best it found so far.
+
+A search that is begun anew over another space or by other rules is a fork: a study of its own beside the one before,
+which stays as it was. The newest is in force.
+"""
 
 import json
 from dataclasses import asdict, dataclass
 from hashlib import sha256
+from typing import Any
 
 from results.comparison import Comparison
 from results.errors import ResultsError
@@ -12,7 +17,7 @@ from results.strict import Fraction, UtcTime, plain, read
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """What is known of a search. Its key: protocol, data set, split, method and the method's code."""
+    """What is known of a search. Its key: protocol, data set, split, method, the method's code, and its fork."""
 
     protocol_title: str
     protocol_digest: str
@@ -32,6 +37,37 @@ class Study:
     best_value: Fraction | None  # mean over folds of the best validation MAP@R
     best_standard_error: float | None  # over folds
     updated_at: UtcTime
+    n_pruned: int = 0  # given up before all of their folds had run
+    rules: str = "{}"  # canonical JSON of what is not as the protocol alone would have it: sampler, pruning, ...
+    fork: int = 0  # 0 for the first search of its key, then 1, 2, ...
+
+    @property
+    def n_told(self) -> int:
+        """Trials that have their answer: finished, failed or pruned. They use up the budget."""
+        return self.n_finished + self.n_failed + self.n_pruned
+
+    @property
+    def fingerprint(self) -> str:
+        """12 hex digits of how the search is run: of its space alone where its rules are as usual."""
+        if self.rules == "{}":
+            return self.space_hash
+        return sha256(f"{self.space_hash}/{self.rules}".encode()).hexdigest()[:12]
+
+    @property
+    def rules_in_words(self) -> str:
+        """Its rules for people: "grid, 4 trials at once, pruning"; "" where all are as usual."""
+        held = json.loads(self.rules)
+        parts = [held["sampler"]] if "sampler" in held else []
+        parts += [f"{held['parallel_trials']} trials at once"] if "parallel_trials" in held else []
+        parts += [f"{len(held['enqueue'])} published first"] if "enqueue" in held else []
+        return ", ".join([*parts, *(["pruning"] if "pruning" in held else [])])
+
+    @property
+    def readable_name(self) -> str:
+        """Its Optuna name: "mini@1/cub200/ms/3f2a9c1b", with "/fork-1-77a01b2c" where it is a fork."""
+        first = study_id(*self.comparison, self.method, self.method_code)[:8]
+        name = "/".join((self.protocol_title, self.dataset_name, self.method, first))
+        return f"{name}/fork-{self.fork}-{self.fingerprint[:8]}" if self.fork else name
 
     @property
     def comparison(self) -> Comparison:
@@ -41,13 +77,15 @@ class Study:
     @property
     def id(self) -> str:
         """First 16 hex digits of the SHA-256 of the key as JSON."""
-        return study_id(*self.comparison, self.method, self.method_code)
+        return study_id(*self.comparison, self.method, self.method_code, self.fork)
 
 
-def study_id(protocol_digest: str, dataset_hash: str, split_digest: str, method: str, method_code: str) -> str:
+def study_id(
+    protocol_digest: str, dataset_hash: str, split_digest: str, method: str, method_code: str, fork: int = 0
+) -> str:
     """The id of the one study that has this key."""
-    key = json.dumps([protocol_digest, dataset_hash, split_digest, method, method_code])
-    return sha256(key.encode()).hexdigest()[:16]
+    key = [protocol_digest, dataset_hash, split_digest, method, method_code, *([fork] if fork else [])]
+    return sha256(json.dumps(key).encode()).hexdigest()[:16]
 
 
 def study_to_json(study: Study) -> str:
@@ -69,5 +107,10 @@ def study_from_json(text: str) -> Study:
     Raises:
         ResultsError: if a field is missing, unknown or of another type.
     """
-    study: Study = read(Study, json.loads(text))
+    return study_from_values(json.loads(text))
+
+
+def study_from_values(value: Any) -> Study:
+    """The study of the JSON value that such a text holds; the errors are those of `study_from_json`."""
+    study: Study = read(Study, value)
     return study
