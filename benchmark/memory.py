@@ -17,14 +17,23 @@ def peak_memory_bytes(device: str) -> int:
     if device.startswith("cuda"):
         return int(torch.cuda.max_memory_allocated(device))
     if platform.system() == "Linux":  # of this process alone: what getrusage tells begins with the peak of its parent
-        status = Path("/proc/self/status").read_text(encoding="utf-8")
-        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+        return resident_peak_bytes(os.getpid())
     try:
         import resource
     except ImportError:  # Windows
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def resident_peak_bytes(process: int) -> int:
+    """Peak bytes of a process of this machine; 0 where it has ended, or the system does not tell."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    except OSError:
+        return 0
+    _, is_told, after = status.partition("VmHWM:")
+    return int(after.split()[0]) * 1024 if is_told else 0  # a process that has ended, and is not buried, has none
 
 
 def prefer_huge_pages() -> None:

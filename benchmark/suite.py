@@ -18,21 +18,23 @@ import optuna
 
 from benchmark.bench import Bench
 from benchmark.checkpoint import checkpointed_jobs, remove_checkpoints
+from benchmark.course import n_trials_of
 from benchmark.errors import BenchmarkError, Interrupted
-from benchmark.executors.inline import InlineExecutor
-from benchmark.executors.processes import WorkerPool
+from benchmark.executors.contract import JobExecutor, WorkerDied
 from benchmark.executors.worker import perform
+from benchmark.failure import is_result
 from benchmark.finals import final_jobs, finals
 from benchmark.jobs import Work
 from benchmark.methods.entry import MethodEntry, Value
 from benchmark.search import WorkSteps, search, winner
+from benchmark.studies import study_to_go_on
+from benchmark.worker_died import died_record, has_died
 from results.claims import campaign_claim, new_owner
 from results.errors import ResultsError
 from results.record import FoldRecord, Record
 from results.repeats import is_concatenated
 from results.store import Store
 
-RESULT_REASONS = ("non-finite", "collapsed", "method-error")  # a method's doing; others: the machine's or the data's
 BEAT_EVERY_S = 10.0
 
 
@@ -74,13 +76,14 @@ def expected_work(entry: MethodEntry, bench: Bench, phases: Sequence[str]) -> in
     searched = "search" in phases and bool(bench.space(entry))
     runs = final_jobs(entry, bench, {}) if "finals" in phases else []
     ensembles = len(runs) * is_concatenated(entry.name, bench.protocol.values())
-    return searched * bench.protocol.search.n_trials * bench.n_folds + sum(map(len, runs)) + ensembles
+    n_trials = n_trials_of(entry, bench) if searched else 0
+    return n_trials * bench.n_folds + sum(map(len, runs)) + ensembles
 
 
 def trials_told(entry: MethodEntry, bench: Bench, store: Store, phases: Sequence[str]) -> int:
     """Trials of a campaign's search that have their answer already; their folds are not asked for again."""
-    study = bench.study(entry, store) if "search" in phases else None
-    return study.n_finished + study.n_failed if study else 0
+    study = study_to_go_on(entry, bench, store) if "search" in phases and bench.space(entry) else None
+    return study.n_told if study else 0
 
 
 @dataclass(eq=False)
@@ -96,7 +99,7 @@ class _Campaign:
 class Driver:
     """Runs campaigns. `stop()` may be called from a signal handler: running work is finished, nothing new begins."""
 
-    def __init__(self, bench: Bench, store: Store, executor: InlineExecutor | WorkerPool, listener: Listener) -> None:
+    def __init__(self, bench: Bench, store: Store, executor: JobExecutor, listener: Listener) -> None:
         self._bench, self._store, self._executor, self._listener = bench, store, executor, listener
         self._owner = new_owner()
         self._in_flight: dict[Future[Record], tuple[_Campaign, Work]] = {}
@@ -120,7 +123,6 @@ class Driver:
 
         Raises:
             Interrupted: after `stop()`, when running work is finished and stored.
-            BrokenProcessPool: if a worker died.
         """
         waiting = deque(
             _Campaign(
@@ -131,13 +133,11 @@ class Driver:
             for entry in entries
         )
         self._sweep()
-        # One campaign runs its folds side by side but waits for the last of them; one more fills that gap.
-        at_once = 1 + -(-self._executor.workers // self._bench.n_folds)
         active: list[_Campaign] = []
         with _Heartbeat(self._store, self._owner):
             try:
                 while (waiting or active) and not (self._stopping and not self._in_flight):
-                    self._admit(waiting, active, at_once)
+                    self._admit(waiting, active)
                     self._submit(active)
                     self._collect(active)
             finally:
@@ -153,7 +153,9 @@ class Driver:
         stored = self._store.get_many(checkpointed_jobs(self._bench.checkpoints))
         remove_checkpoints(self._bench.checkpoints, [job_id for job_id, record in stored.items() if is_result(record)])
 
-    def _admit(self, waiting: deque[_Campaign], active: list[_Campaign], at_once: int) -> None:
+    def _admit(self, waiting: deque[_Campaign], active: list[_Campaign]) -> None:
+        # One campaign runs its folds side by side but waits for the last of them; one more fills that gap.
+        at_once = 1 + -(-self._executor.workers // self._bench.n_folds)
         for _ in range(len(waiting)):
             if self._stopping or len(active) >= at_once:
                 return
@@ -213,15 +215,21 @@ class Driver:
 
     def _collect(self, active: list[_Campaign]) -> None:
         if not self._in_flight:
-            time.sleep(0.0 if active else 0.5)
+            time.sleep(0.0 if active and self._executor.workers else 0.5)
             return
         finished, _ = wait(self._in_flight, timeout=1.0, return_when=FIRST_COMPLETED)
         complete = []
         for future in finished:
             held, work = self._in_flight.pop(future)
-            record = future.result()
+            try:
+                record = self._record_of(future, work)
+            except BenchmarkError as error:
+                if held in active:
+                    self._end(held, active, str(error))
+                continue
             self._store.add(record)
-            remove_checkpoints(self._bench.checkpoints, [work.id])
+            if not has_died(record):  # such a job goes on from its checkpoint when it is given again
+                remove_checkpoints(self._bench.checkpoints, [work.id])
             if held not in active:
                 continue  # its campaign was given up while this ran
             self._listener.work_done(held.entry.name, work, record, fresh=True)
@@ -238,6 +246,12 @@ class Driver:
             else:  # the store was out of reach for so long that this process was taken for dead
                 holder = self._store.holder(held.claim) or "another process"
                 self._end(held, active, f"{holder} took it over from here. The same command waits for it and goes on.")
+
+    def _record_of(self, future: Future[Record], work: Work) -> Record:
+        try:
+            return future.result()
+        except WorkerDied as death:
+            return died_record(work, self._bench, death)
 
 
 class _Heartbeat(threading.Thread):
@@ -258,11 +272,6 @@ class _Heartbeat(threading.Thread):
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self.join()
-
-
-def is_result(record: Record) -> bool:
-    """Whether a record says something of the method, so that running the job again would say the same."""
-    return not isinstance(record, FoldRecord) or record.outcome == "done" or record.reason in RESULT_REASONS
 
 
 def _machine_problem(record: Record) -> str:

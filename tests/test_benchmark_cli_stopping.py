@@ -222,22 +222,33 @@ def test_two_commands_at_once_both_end_with_the_same_table_and_share_the_work(
     assert waited[0].err.splitlines()[-1] == "slow.py:Loss: nothing left to run."
 
 
-def test_a_worker_that_dies_is_one_line_and_the_same_command_goes_on(
-    launch: Launch, mlrc: Command, tmp_path: Path, uninterrupted: Any
-) -> None:
+def test_a_worker_that_dies_is_one_line_and_costs_one_fold(launch: Launch, tmp_path: Path, uninterrupted: Any) -> None:
     process = launch(*command_in(tmp_path))
     wait_until(lambda: n_records(tmp_path / "store.db") >= 2, process)
-    first, second = workers_of(process.pid)
-    os.kill(first, signal.SIGKILL)
-    lost = ended(process)
-    assert lost.code == 4, lost.err
-    assert "Traceback" not in lost.err
-    assert [line for line in lost.err.splitlines() if "error" in line] == [
-        "error: a worker process died; the usual cause is memory. Everything finished is stored: run the same command "
-        "again, with fewer --workers if memory is short."
-    ]
-    assert_all_end([second])
-    resumed = mlrc(*command_in(tmp_path, executor="inline"))
-    assert resumed.code == 0, resumed.err
-    assert resumed.json == uninterrupted
-    assert n_begun(tmp_path) <= N_FOLD_JOBS + 2
+    os.kill(workers_of(process.pid)[0], signal.SIGKILL)
+    done = ended(process)
+    assert done.code == 0, done.err
+    assert done.json == uninterrupted
+    (said,) = [line for line in done.err.splitlines() if "SIGKILL" in line]
+    assert said.startswith("worker ")
+    assert "ended by SIGKILL (usually memory)" in said
+    assert said.endswith("; its job begins again.")
+    assert done.err.splitlines()[-1].startswith("Memory at its most: worker ")
+    assert n_begun(tmp_path) <= N_FOLD_JOBS + 1
+
+
+def test_a_method_that_kills_its_workers_stops_alone_and_its_fold_says_why(launch: Launch, tmp_path: Path) -> None:
+    write_loss(
+        tmp_path / "killer.py", "import os, signal\n        os.kill(os.getpid(), signal.SIGKILL)", "search_space = {}"
+    )
+    command = [part.replace("slow.py", "killer.py") for part in command_in(tmp_path)]
+    process = launch(*command[:2], "pixels", *command[2:-3], "--workers", "1", "--json")
+    stopped = ended(process)
+    assert stopped.code == 4, stopped.err
+    with Store.open(str(tmp_path / "store.db")) as store:
+        failed, done = store.records(kind="fold")
+    assert (done.identity.method, done.outcome) == ("pixels", "done")
+    assert failed.reason == "worker-died"
+    assert failed.message.startswith("its worker ended by SIGKILL (usually memory)")
+    assert failed.peak_memory_bytes > 0
+    assert "killer.py:Loss: fold 0 stopped (worker-died): its worker ended by SIGKILL" in stopped.err

@@ -16,8 +16,8 @@ class InlineExecutor(Executor):
 
     workers = 1
 
-    def __init__(self, bench: Bench, workers: int = 1) -> None:
-        del workers  # there is one: this process
+    def __init__(self, bench: Bench) -> None:
+        self.peak_memory: dict[str, int] = {}  # the command itself is no worker
         hold(bench)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":

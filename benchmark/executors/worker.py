@@ -1,5 +1,7 @@
 """What a worker does: it holds the bench of its suite and performs one piece of work at a time."""
 
+import os
+
 import torch
 
 from benchmark.bench import Bench
@@ -17,7 +19,10 @@ def hold(bench: Bench) -> None:
     global _bench
     _bench = bench
     retain_heap()
+    if torch.device(bench.device).index is not None:
+        torch.cuda.set_device(bench.device)  # graphs, streams and pinned memory go to the current one
     torch.set_num_threads(bench.threads)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it once, when it is first used
     torch.use_deterministic_algorithms(True, warn_only=True)
     # A protocol says float32; torch lets cuDNN's convolutions round to tf32 unless told otherwise.
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
