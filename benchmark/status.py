@@ -1,8 +1,11 @@
 """What is done, running, failed and left in a store, by method, how fast it goes and when it should end.
 
 Searches under one title, data set name and method name may still differ: by a `--set`, an added image, an edited file.
+Final runs with other hyper-parameters than those of the search in force (`--published`, an older fork) are a line of
+their own, which names them.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,40 +13,56 @@ from typing import Any
 from protocols.catalogue import CATALOGUE
 from results.claims import campaign_claim
 from results.comparison import Comparison
-from results.record import FoldRecord
+from results.record import FoldRecord, Value
 from results.repeats import n_final_folds, n_final_runs
 from results.store import Store
 from results.study import Study
 
 COLUMNS = (
     *("protocol", "protocol_digest", "dataset", "dataset_hash", "method", "method_code"),
-    *("trials", "final_folds", "best_map_at_r"),
+    *("rules", "trials", "final_folds", "best_map_at_r"),
 )
 FINGERPRINTS = ("protocol_digest", "dataset_hash", "method_code")
+EPOCH = datetime.fromtimestamp(0, UTC)
 PAUSE = timedelta(seconds=60)  # a longer one ends a stretch of work: the run was stopped in between
 
 
 def columns(lines: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    """The columns to show; a fingerprint is shown where it tells lines apart."""
-    return tuple(name for name in COLUMNS if name not in FINGERPRINTS or len({line[name] for line in lines}) > 1)
+    """The columns to show: a fingerprint where it tells lines apart, rules where a search has any."""
+    hidden = {name for name in FINGERPRINTS if len({line[name] for line in lines}) < 2}
+    hidden |= set() if any(line["rules"] for line in lines) else {"rules"}
+    return tuple(name for name in COLUMNS if name not in hidden)
 
 
 def shown(line: Mapping[str, Any]) -> dict[str, Any]:
-    """The line for people: MAP@R in percent, as in the tables."""
+    """The line for people: MAP@R in percent, as in the tables; hyper-parameters that no search in force chose."""
     best = line["best_map_at_r"]
-    return {**line, "best_map_at_r": None if best is None else f"{100 * best:.2f}"}
+    values = ", ".join(f"{name}={value:.4g}" for name, value in (line["hyperparameters"] or {}).items())
+    return {
+        **line,
+        "method": f"{line['method']} ({values})" if values else line["method"],
+        "best_map_at_r": None if best is None else f"{100 * best:.2f}",
+    }
 
 
 def remarks(lines: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What is left of each method that is not done: "ms: 52 folds left; node7:812:a3 runs it, 12 an hour, ..."."""
-    return [_remark(line) for line in lines if line["left"] or line["running"]]
+    """What is left of each method that is not done: "ms: 52 folds left; node7:812:a3 runs it, 12 an hour, ...".
+
+    Also which search is in force, where one was begun anew.
+    """
+    found = list(lines)
+    forked = [
+        f"{line['method']}: the search in force is {line['study']}; before it, {'; '.join(line['superseded'])}"
+        for line in found
+        if line["superseded"]
+    ]
+    return forked + [_remark(line) for line in found if line["left"] or line["running"]]
 
 
 def _remark(line: Mapping[str, Any]) -> str:
     left, pace, end = line["left"], line["folds_per_hour"], line["expected_end"]
-    said = (
-        f"{line['method']}: {'unknown how many' if left is None else f'{left:,}'} fold{'s' if left != 1 else ''} left"
-    )
+    number = "unknown how many" if left is None else f"{left:,}"
+    said = f"{shown(line)['method']}: {number} fold{'s' if left != 1 else ''} left"
     if line["running"]:
         said += f"; {line['running']} runs it"
     if pace is not None:
@@ -63,18 +82,61 @@ def _lines(store: Store, comparison: Comparison) -> Iterator[dict[str, Any]]:
         if isinstance(record, FoldRecord):
             folds.setdefault((record.identity.method, record.identity.method_code), []).append(record)
             values = record.identity.protocol["values"]
-    studies = {(study.method, study.method_code): study for study in store.studies(**comparison._asdict())}
+    studies: dict[tuple[str, str], list[Study | None]] = {}
+    for one in store.studies(**comparison._asdict(), superseded=True):
+        studies.setdefault((one.method, one.method_code), []).append(one)
     for key in dict.fromkeys([*studies, *folds]):
-        study, records = studies.get(key), folds.get(key, [])
-        line = _line(*key, study, records, values or _published(study))
+        *before, study = studies.get(key) or [None]
         holder = store.holder(campaign_claim(comparison, *key))
-        yield {**comparison._asdict(), **line, **_pace(records, line["left"], holder)}
+        parts = list(_parts(study, folds.get(key, [])))
+        at_work = max(parts, key=lambda part: max((_ended(record) for record in part[1]), default=EPOCH))
+        for part in parts:
+            line = _line(*key, study, *part, values or _published(study))
+            line["superseded"] = [_superseded(older) for older in before if older] if part is parts[0] else []
+            yield {**comparison._asdict(), **line, **_pace(part[1], line["left"], holder if part is at_work else None)}
+
+
+Part = tuple[dict[str, Value] | None, list[FoldRecord]]
+
+
+def _parts(study: Study | None, records: Sequence[FoldRecord]) -> Iterator[Part]:
+    """The records of the search and its final runs, then those of each other set of hyper-parameters that ran.
+
+    Each with these hyper-parameters, None for those of the search. Without a search, its records go with the first set.
+    """
+    finals: dict[str, list[FoldRecord]] = {}
+    for record in records:
+        if record.identity.purpose == "final":
+            finals.setdefault(_key(record.identity.hyperparameters), []).append(record)
+    searched = [record for record in records if record.identity.purpose == "search"]
+    best = study.best_hyperparameters if study else None
+    if study or not finals:
+        yield None, searched + (finals.pop(_key(best), []) if best is not None else [])
+        searched = []
+    for found in finals.values():
+        yield dict(found[0].identity.hyperparameters), searched + found
+        searched = []
+
+
+def _key(hyperparameters: Mapping[str, Value]) -> str:
+    return json.dumps(hyperparameters, sort_keys=True)
+
+
+def _superseded(study: Study) -> str:
+    best = "" if study.best_value is None else f", best {100 * study.best_value:.2f}"
+    return f"{study.optuna_name} ({study.n_told} of {study.n_trials} trials{best})"
 
 
 def _line(
-    method: str, method_code: str, study: Study | None, records: list[FoldRecord], values: Mapping[str, Any] | None
+    method: str,
+    method_code: str,
+    study: Study | None,
+    hyperparameters: dict[str, Value] | None,
+    records: list[FoldRecord],
+    values: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """A method has a study, or records, or both."""
+    """A method has a study, or records, or both; `hyperparameters` are those that the study did not find."""
+    search = study if hyperparameters is None else None
     finals = [record for record in records if record.identity.purpose == "final"]
     done = sum(record.outcome == "done" for record in finals)
     return {
@@ -82,22 +144,30 @@ def _line(
         "dataset": study.dataset_name if study else records[0].identity.dataset["name"],
         "method": method,
         "method_code": method_code,
-        "trials": {"done": study.n_finished, "failed": study.n_failed, "of": study.n_trials} if study else None,
+        "hyperparameters": hyperparameters or None,
+        "study": search.optuna_name if search else None,
+        "rules": search.rules_in_words or None if search else None,
+        "trials": _trials(search) if search else None,
         "final_folds": {
             "done": done,
             "failed": len(finals) - done,
             "of": n_final_runs(method, values) * n_final_folds(method, values) if values else None,
         },
-        "left": _left(method, study, len(finals), values) if values else None,
-        "best_map_at_r": study.best_value if study else None,  # validation, mean over folds
-        "best_standard_error": study.best_standard_error if study else None,
-        "best_hyperparameters": study.best_hyperparameters if study else None,
+        "left": _left(method, search, len(finals), values) if values else None,
+        "best_map_at_r": search.best_value if search else None,  # validation, mean over folds
+        "best_standard_error": search.best_standard_error if search else None,
+        "best_hyperparameters": search.best_hyperparameters if search else None,
     }
+
+
+def _trials(study: Study) -> dict[str, int]:
+    pruned = {"pruned": study.n_pruned} if study.n_pruned else {}
+    return {"done": study.n_finished, "failed": study.n_failed, **pruned, "of": study.n_trials}
 
 
 def _left(method: str, study: Study | None, n_finals: int, values: Mapping[str, Any]) -> int:
     """Fold jobs that a whole run would still do; the finished folds of an open trial count as left."""
-    trials = study.n_trials - study.n_finished - study.n_failed if study else 0
+    trials = study.n_trials - study.n_told if study else 0
     wanted = n_final_runs(method, values) * n_final_folds(method, values)
     return max(0, trials) * int(values["folds"]["n_folds"]) + max(0, wanted - n_finals)
 
@@ -113,7 +183,7 @@ def _pace(records: Sequence[FoldRecord], left: int | None, holder: str | None) -
     end: str | None = None
     per_hour = _folds_per_hour(records) if holder else None
     if per_hour and left is not None:
-        newest = max(datetime.fromisoformat(record.provenance.created_at) for record in records)
+        newest = max(map(_ended, records))
         end = (newest + timedelta(hours=left / per_hour)).astimezone(UTC).isoformat(timespec="seconds")
     return {"running": holder, "folds_per_hour": per_hour, "expected_end": end}
 
@@ -122,7 +192,7 @@ def _folds_per_hour(records: Sequence[FoldRecord]) -> float | None:
     """Over the newest records whose times of work leave no long pause between them."""
     work = []
     for record in records:
-        ended = datetime.fromisoformat(record.provenance.created_at)
+        ended = _ended(record)
         work.append((ended - timedelta(seconds=sum(record.seconds.values())), ended))
     if not work:
         return None
@@ -134,3 +204,7 @@ def _folds_per_hour(records: Sequence[FoldRecord]) -> float | None:
         began, n_folds = min(began, start), n_folds + 1
     hours = (newest - began) / timedelta(hours=1)
     return n_folds / hours if hours > 0 else None
+
+
+def _ended(record: FoldRecord) -> datetime:
+    return datetime.fromisoformat(record.provenance.created_at)

@@ -3,9 +3,12 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import optuna
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
+from optuna.trial import FrozenTrial
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -46,3 +49,13 @@ def database_errors(store: Store) -> Iterator[None]:
         if not isinstance(cause, SQLAlchemyError):
             raise
         raise store.explained(cause) from error
+
+
+def note(study: optuna.Study, trial: FrozenTrial, name: str, value: Any) -> None:
+    """Keep an attribute of an open trial. (An `optuna.trial.Trial` made for it would ask the sampler again.)"""
+    study._storage.set_trial_user_attr(trial._trial_id, name, value)
+
+
+def report(study: optuna.Study, trial: FrozenTrial, fold: int, value: float) -> None:
+    """Keep the value of one fold of an open trial, as an intermediate value."""
+    study._storage.set_trial_intermediate_value(trial._trial_id, fold, value)

@@ -137,6 +137,12 @@ def test_a_search_space_that_changed_is_refused_and_the_old_trials_stay(
     assert "its search space is not the one" in lines_of(widened)[-1]
     assert "another --store" in lines_of(widened)[-1]
     assert len(folds_in(store)) == 4
+    forked = mlrc("search", loss, *suite, "--fork", "--json")
+    assert forked.code == 0, forked.err
+    (line,) = forked.json
+    assert "/fork-1-" in line["study"]
+    assert "2 of 2 trials" in line["superseded"][0]
+    assert len(folds_in(store)) == 8
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -15,6 +16,7 @@ from tiny import tiny_bench, without_timings
 from torch import Tensor, nn
 
 from benchmark.bench import Bench
+from benchmark.course import plain_course
 from benchmark.errors import BenchmarkError, Interrupted
 from benchmark.executors.inline import InlineExecutor
 from benchmark.executors.processes import WorkerPool
@@ -22,7 +24,9 @@ from benchmark.jobs import Work
 from benchmark.methods import registry
 from benchmark.methods.entry import MethodEntry
 from benchmark.methods.registry import method_entry
-from benchmark.search import _propose, no_winner, winner
+from benchmark.proposals import open_round
+from benchmark.rules import SearchRules
+from benchmark.search import no_winner, winner
 from benchmark.suite import Driver, expected_work
 from protocols.spec import SearchBudget
 from results.record import FoldRecord, Record
@@ -278,6 +282,7 @@ def test_a_failed_final_fold_leaves_its_run_out_and_is_a_problem(tmp_path: Path,
 
 def test_two_worker_processes_give_the_records_of_this_process(tmp_path: Path, store: Store) -> None:
     bench = tiny_bench(tmp_path, "train_crop=random-resized", "crop_area=[0.3, 1.0]", "flip_probability=0.5")
+    bench = replace(bench, rules=SearchRules(parallel_trials=2))
     pool = WorkerPool(bench, 2)
     try:
         drive(bench, store, CONTRASTIVE, method_entry("pixels"), executor=pool)
@@ -314,8 +319,10 @@ def test_a_sampler_does_not_propose_again_what_has_failed(sampler: str) -> None:
     space = {"x": FloatDistribution(0.0, 1.0), "y": FloatDistribution(0.0, 1.0)}
     budget = SearchBudget(n_trials=25, sampler=sampler, n_startup_trials=5)
     study = optuna.create_study(direction="maximize")
-    while (proposal := _propose(study, space, budget, "a method")) is not None:
-        number, found = proposal
+    course = plain_course("a method", space, budget)
+    while found_round := open_round(study, course):
+        (trial,) = found_round.trials
+        number, found = trial.number, trial.params
         if found["x"] > 0.4:  # the larger part collapses
             study.tell(number, state=TrialState.FAIL)
         else:

@@ -10,6 +10,7 @@ from conftest import Command
 from tiny import MARGINS, tiny_bench
 
 from benchmark.bench import Bench
+from benchmark.methods.entry import Value
 from benchmark.methods.registry import method_entry
 from benchmark.status import remarks, shown, status_lines
 from benchmark.training import run_fold
@@ -109,3 +110,44 @@ def test_people_read_percent_as_in_the_tables_and_programs_a_fraction(mlrc: Comm
     assert 0 < best < 1
     assert f"{100 * best:.2f}" in mlrc("status", "--store", suite[suite.index("--store") + 1]).out
     assert shown({**line, "best_map_at_r": 0.12345})["best_map_at_r"] == "12.35"
+
+
+def final(store: Store, bench: Bench, record: FoldRecord, hyperparameters: dict[str, Value]) -> None:
+    """Records of both final runs with these hyper-parameters."""
+    jobs = [bench.job(CONTRASTIVE, hyperparameters, run, fold) for run in (1, 2) for fold in range(4)]
+    for job in jobs:
+        made = replace(record, id=job.id, identity=bench.identity(job), fold=job.fold, seed=job.seed)
+        store.add(replace(made, test=record.validation))
+
+
+def test_final_runs_with_published_values_are_counted_apart_from_those_of_the_search(
+    opened: Store, bench: Bench, record: FoldRecord
+) -> None:
+    paper: dict[str, Value] = {"pos_margin": 0.2652, "neg_margin": 0.5409}
+    study = bench.new_study(CONTRASTIVE, bench.space(CONTRASTIVE))
+    opened.put_study(replace(study, n_finished=3, best_trial=0, best_hyperparameters=MARGINS, best_value=0.5))
+    final(opened, bench, record, MARGINS)
+    final(opened, bench, record, paper)
+    searched, published = status_lines(opened)
+    assert [line["final_folds"] for line in (searched, published)] == [{"done": 8, "failed": 0, "of": 8}] * 2
+    assert (searched["hyperparameters"], published["hyperparameters"]) == (None, paper)
+    assert [line["left"] for line in (searched, published)] == [0, 0]
+    assert [shown(line)["method"] for line in (searched, published)] == [
+        "contrastive",
+        "contrastive (neg_margin=0.5409, pos_margin=0.2652)",
+    ]
+
+
+def test_what_runs_is_the_set_of_hyperparameters_with_the_newest_record(
+    opened: Store, bench: Bench, record: FoldRecord
+) -> None:
+    opened.put_study(bench.new_study(CONTRASTIVE, bench.space(CONTRASTIVE)))
+    put(opened, record, minutes(10, 20), seconds=600)
+    job = bench.job(CONTRASTIVE, {"pos_margin": 0.1, "neg_margin": 0.5}, 1, 0)
+    newest = replace(record.provenance, created_at=(NOON + timedelta(minutes=30)).isoformat(timespec="seconds"))
+    made = replace(record, id=job.id, identity=bench.identity(job), provenance=newest, test=record.validation)
+    opened.add(replace(made, seconds={"train": 600.0}))
+    opened.claim(claim_of(bench), owner := new_owner())
+    searched, published = status_lines(opened)
+    assert (searched["running"], published["running"]) == (None, owner)
+    assert remarks([published])[0].startswith(f"contrastive (neg_margin=0.5, pos_margin=0.1): 7 folds left; {owner}")

@@ -31,8 +31,9 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 from scipy.stats import t as student
 
+from benchmark.course import plain_course
 from benchmark.methods.entry import Space, Value, own_weights_lr
-from benchmark.search import _propose
+from benchmark.proposals import open_round
 from benchmark.seeding import derived_seed
 from protocols.catalogue import MLRC_V1
 from protocols.spec import SearchBudget
@@ -148,8 +149,10 @@ def regrets(name: str, sampler: Literal["gp", "tpe", "random"], seed: int) -> li
     # The same seed gives the three samplers the same start-up trials, as far as they draw alike, and the same noise.
     noise = np.random.default_rng(derived_seed(seed, f"{name} noise"))
     best_measured, best_true, found = -1.0, FLOOR, []
-    while (proposal := _propose(study, surface.space, budget, f"{name} seed {seed}")) is not None:
-        number, point = proposal
+    course = plain_course(f"{name} seed {seed}", surface.space, budget)
+    while found_round := open_round(study, course):
+        (trial,) = found_round.trials
+        number, point = trial.number, trial.params
         folds = noise.normal(0.0, FOLD_NOISE, N_FOLDS)
         truth = surface.truth(point)
         if truth is None:
