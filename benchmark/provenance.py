@@ -4,6 +4,7 @@ import platform
 import subprocess
 from datetime import UTC, datetime
 from functools import cache
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -25,6 +26,7 @@ _PACKAGES = (
     "faiss-cpu",
     "faiss-gpu",
 )
+_COMPUTING_ROOMS = ("benchmark", "protocols", "results")  # what a worker runs; it makes no report
 
 
 def provenance(bench: Bench, trunk_weights: str) -> Provenance:
@@ -52,6 +54,20 @@ def versions() -> dict[str, str]:
         cudnn = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
         found |= {"cuda": str(torch.version.cuda), "cudnn": str(cudnn)}
     return found
+
+
+@cache
+def package() -> str:
+    """This package as a worker's must be: its version and its code, "0.2.0 (code 1f3a5c7e9b0d)"."""
+    return f"{versions().get('mlrc-harness', 'unknown')} (code {code_digest(Path(__file__).resolve().parents[1])})"
+
+
+def code_digest(root: Path) -> str:
+    """12 hex digits over the sources of the rooms in a folder that compute, wherever the folder lies."""
+    digest = sha256()
+    for path in sorted(path for room in _COMPUTING_ROOMS for path in (root / room).rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmark.embeddings import embeddings_folder, load_embeddings
+from benchmark.embeddings import EmbeddingsUnavailable, Place, load_embeddings, stored_place
 from benchmark.errors import BenchmarkError
 from benchmark.executors.worker import hold, perform
 from benchmark.jobs import Work
@@ -76,12 +76,12 @@ def verify(record: Record, store: Store, address: str, data: str | None, weights
         use_weight_file(protocol.trunk, weights)
     with TemporaryDirectory() as folder:
         bench = recorded_bench(record, protocol, data, Path(folder) / "embeddings")
-        stored = embeddings_folder(address)
+        stored = stored_place(store, address)
         if isinstance(record, FoldRecord):
             work: Work = recorded_job(record)
         else:
             work = recorded_ensemble(record, store)
-            bench = replace(bench, artifacts=stored)  # it is made of its members' embeddings
+            bench = replace(bench, shared=stored)  # it is made of its members' embeddings
         if work.id != record.id:
             raise BenchmarkError(f"record {record.id}: its job has the id {work.id}; the record was changed by hand.")
         hold(bench)
@@ -164,13 +164,15 @@ def _plain(record: Record) -> dict[str, Any]:
     return plain
 
 
-def _compare_embeddings(record: Record, stored: Path, made: Path) -> str:
+def _compare_embeddings(record: Record, stored: Place, made: Place) -> str:
     """Whether the test embeddings of a final fold are the same to the last bit, where both are there."""
     if not isinstance(record, FoldRecord) or record.test is None:
         return "none to compare"
-    if not (stored / f"{record.id}.npy").exists():
-        return "the recorded ones are not beside the store"
-    one, other = load_embeddings(stored, record.id), load_embeddings(made, record.id)
+    try:
+        one = load_embeddings(stored, record.id)
+    except EmbeddingsUnavailable:
+        return "the recorded ones are lost or damaged"
+    other = load_embeddings(made, record.id)
     if one.shape == other.shape and np.array_equal(one, other):
         return "identical"
     return f"differ by up to {np.abs(one - other).max():.3g}" if one.shape == other.shape else "differ in shape"
