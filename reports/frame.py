@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import pandas as pd
 
 from reports.errors import ReportError
+from reports.evaluated import evaluated
 from reports.origins import differing_origins
 from results.comparison import Comparison
 from results.record import FoldRecord, Identity, Metrics, Record, RunRecord
@@ -32,7 +33,7 @@ COMPARISON = list(Comparison._fields)
 # Said once for each comparison; a data set that was renamed is still the same by its hash.
 CONTEXT = [
     *("dataset_name", "protocol_title", "protocol_name", "n_folds", "n_runs", "embedding_dim"),
-    *("primary_metric", "metrics_version", "split_kind", "origins"),
+    *("primary_metric", "metrics_version", "split_kind", "standard_name", "origins", "evaluated"),
 ]
 # What tells methods apart; hyperparameters are sorted JSON, "" where a search had no winner.
 VARIANT = ["method", "method_code", "hyperparameters"]
@@ -112,8 +113,8 @@ def runs_frame(records: Iterable[Record], failures: Mapping[str, str] | None = N
     for comparison, identity in comparisons.items():
         for method, reason in (failures or {}).items():
             rows += _missing_rows(_Key(comparison, method, "", ""), identity, reason)
-    origins = _origins(finals)
-    rows = [{**row, "origins": origins[Comparison(*(row[name] for name in COMPARISON))]} for row in rows]
+    made = _made(finals)
+    rows = [row | made.get(Comparison(*(row[name] for name in COMPARISON)), {}) for row in rows]
     return pd.DataFrame(rows, columns=pd.Index(COLUMNS)).astype({"value": "float64"})
 
 
@@ -126,12 +127,19 @@ def _key(identity: Identity) -> _Key:
     )
 
 
-def _origins(finals: Mapping[_Key, _Finals]) -> dict[Comparison, tuple[str, ...]]:
-    """In what the folds behind the numbers of each comparison differ; nothing where it has none."""
-    folds: dict[Comparison, list[FoldRecord]] = defaultdict(list)
-    for key, found in finals.items():
-        folds[key.comparison] += [fold for fold in found.folds.values() if not _failed(fold)]
-    return defaultdict(tuple, {comparison: differing_origins(found) for comparison, found in folds.items()})
+def _made(finals: Mapping[_Key, _Finals]) -> dict[Comparison, dict[str, Any]]:
+    """How the numbers of each comparison were made: in what their records differ, and what was evaluated."""
+    found: dict[Comparison, list[Record]] = defaultdict(list)
+    for key, of_variant in finals.items():
+        done = [fold for fold in of_variant.folds.values() if not _failed(fold)]
+        found[key.comparison] += [*done, *of_variant.runs.values()]
+    return {
+        comparison: {
+            "origins": differing_origins(record for record in records if isinstance(record, FoldRecord)),
+            "evaluated": evaluated(records),
+        }
+        for comparison, records in found.items()
+    }
 
 
 def _published(key: _Key) -> str:
@@ -247,7 +255,9 @@ def _row(
         "primary_metric": values["evaluation"]["primary_metric"],
         "metrics_version": values["evaluation"].get("metrics_version", 1),
         "split_kind": identity.split["kind"],
+        "standard_name": str(identity.dataset.get("standard_name") or ""),
         "origins": (),
+        "evaluated": "",
         "method": key.method,
         "method_code": key.method_code,
         "hyperparameters": key.hyperparameters,

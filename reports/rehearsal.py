@@ -8,7 +8,9 @@ import json
 from rich.console import Console
 
 from reports.frame import runs_frame
-from reports.plots import png_bytes, svg_bytes
+from reports.latex import to_latex
+from reports.page import to_html
+from reports.plots import png_bytes
 from reports.render import as_dict, to_csv, to_markdown, to_terminal
 from reports.tables import result_tables
 from results.record import FoldRecord, Identity, Metrics, Provenance, Record, RunRecord
@@ -25,8 +27,9 @@ def rehearse() -> None:
         to_markdown(table)
         to_csv([table])
         json.dumps(as_dict(table), allow_nan=False)
+        to_latex([table])
+        to_html([table])
         png_bytes(table)
-        svg_bytes(table)
 
 
 def _method(name: str, failed_fold: int | None = None) -> list[Record]:

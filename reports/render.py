@@ -1,11 +1,11 @@
 """A result table for people and programs: terminal, Markdown, CSV and JSON values.
 
-Percent exists only in the two forms for people; CSV and JSON hold fractions. A mean that lacks runs carries a dagger
-in both, and the reasons stand below the table. Names are shown as they are: markup inside one is never interpreted.
+The two forms for people hold percent, CSV and JSON fractions. Names are shown as they are: markup inside one is never
+interpreted.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -16,26 +16,10 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from reports.frame import Setting
+from reports.grid import columns_of, ends_section, headings, lines, remarks
+from reports.headings import metric_heading
 from reports.statistics import CONFIDENCE
-from reports.tables import Cell, Row, Table, metric_heading
-
-LACKS_RUNS = "†"
-NOTE = f"{LACKS_RUNS} Runs are missing:"
-
-
-def percent(cell: Cell) -> str:
-    """`12.34 ± 0.56`, `12.34` for one run, `12.34 ± 0.56†` where runs are missing, `missing†` where all are."""
-    dagger = "" if cell.complete else LACKS_RUNS
-    if cell.mean is None:
-        return f"missing{dagger}"
-    half_width = "" if cell.half_width is None else f" ± {100 * cell.half_width:.2f}"
-    return f"{100 * cell.mean:.2f}{half_width}{dagger}"
-
-
-def _runs(row: Row, settings: Sequence[Setting]) -> str:
-    """`9/10`: the fewest runs behind a number of the row, and the runs that the protocol asks for."""
-    fewest = min((cell for key, cell in row.cells.items() if key[0] in settings), key=lambda cell: cell.n_runs)
-    return f"{fewest.n_runs}/{fewest.expected_runs}"
+from reports.tables import Cell, Row, Table
 
 
 def to_terminal(table: Table) -> RenderableType:
@@ -49,6 +33,8 @@ class _Terminal:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from (Text(line, style="bold") for line in self.table.title())
+        if self.table.warning():
+            yield Text(self.table.warning(), style="yellow")
         yield ""
         blocks = self.table.blocks
         beside = RichTable.grid(padding=(0, 2, 0, 0))
@@ -58,20 +44,29 @@ class _Terminal:
                 for place, block in enumerate(blocks)
             )
         )
-        if Measurement.get(console, options.update(max_width=1000), beside).maximum <= options.max_width:
+        if self._is_one_grid() and Measurement.get(console, options.update(max_width=1000), beside).maximum <= (
+            options.max_width
+        ):
             yield from (beside, "")
         else:
             for setting, metrics in blocks:
                 yield from (_block(self.table, setting, metrics, methods=True, runs=(setting,)), "")
-        missing = self.table.missing()
-        yield from (Text(line, style="yellow") for line in ([NOTE, *missing, ""] if missing else []))
+        for heading, found in remarks(self.table):
+            yield from (Text(line, style="yellow") for line in (heading, *found, ""))
         yield from (Text(line, style="dim") for line in self.table.footer())
+
+    def _is_one_grid(self) -> bool:
+        """Whether the blocks have the same rows: a paper may have no number in one of them."""
+        rows = [
+            len(lines(self.table, [(setting, metric) for metric in found], ())) for setting, found in self.table.blocks
+        ]
+        return len(set(rows)) == 1
 
 
 def _block(
     table: Table, setting: Setting, metrics: Sequence[str], *, methods: bool, runs: Sequence[Setting]
 ) -> RichTable:
-    """One block: baselines, a gap, trained methods. `runs`: the settings that the last column counts runs of."""
+    """One block: baselines, trained methods, papers' rows, with gaps between; `runs`: settings for the last column."""
     block = RichTable(
         title=Text(table.heading(setting)),
         title_justify="left",
@@ -86,13 +81,14 @@ def _block(
         block.add_column(Text(metric_heading(metric)), no_wrap=True)
     if runs:
         block.add_column("Runs", no_wrap=True)
-    for row, following in zip(table.rows, [*table.rows[1:], None], strict=True):
-        cells = [row.cells[setting, metric] for metric in metrics]
+    found = lines(table, [(setting, metric) for metric in metrics], runs)
+    for line, following in zip(found, [*found[1:], None], strict=True):
+        style = "italic" if line.kind == "quoted" else ""
         block.add_row(
-            *([Text(row.method)] if methods else []),
-            *(Text(_aligned(percent(cell)), style="bold" if cell.best else "") for cell in cells),
-            *([_runs(row, runs)] if runs else []),
-            end_section=row.baseline and following is not None and not following.baseline,
+            *([Text(line.label, style=style)] if methods else []),
+            *(Text(_aligned(number), style="bold" if best else style) for number, best in line.numbers),
+            *([Text(line.runs, style=style)] if runs else []),
+            end_section=ends_section(line, following),
         )
     return block
 
@@ -104,28 +100,24 @@ def _aligned(number: str) -> str:
 
 def to_markdown(table: Table) -> str:
     """A GitHub-flavoured table between its title and its notes, ending with one line break."""
-    columns = [(setting, metric) for setting, metrics in table.blocks for metric in metrics]
-    headings = [
-        f"{setting.capitalize()} {metric_heading(metric)}" if len(table.settings) > 1 else metric_heading(metric)
-        for setting, metric in columns
-    ]
-    lines = [["Method", *headings, "Runs"], ["---"] * (len(columns) + 2)]
-    for row in table.rows:
-        cells = [row.cells[column] for column in columns]
-        numbers = [f"**{percent(cell)}**" if cell.best else percent(cell) for cell in cells]
-        lines.append([_escaped(row.method), *numbers, _runs(row, table.settings)])
-    missing = [_escaped(line) for line in table.missing()]
+    rows = [["Method", *headings(table), "Runs"], ["---"] * (len(headings(table)) + 2)]
+    for line in lines(table, columns_of(table), table.settings):
+        numbers = [f"**{number}**" if best else number for number, best in line.numbers]
+        texts = [escaped(line.label), *numbers, line.runs]
+        rows.append([f"*{text}*" for text in texts] if line.kind == "quoted" else texts)
     blocks = [
-        "\n".join(f"**{_escaped(line)}**  " for line in table.title()),
+        "\n".join(f"**{escaped(line)}**  " for line in table.title()),
+        *([escaped(table.warning())] if table.warning() else []),
         "; ".join(table.heading(setting) for setting in table.settings) + ".",
-        "\n".join(f"| {' | '.join(line)} |" for line in lines),
-        *(["\n".join([NOTE, "", *(f"- {line}" for line in missing)])] if missing else []),
-        "\n".join(f"- {_escaped(line)}" for line in table.footer()),
+        "\n".join(f"| {' | '.join(row)} |" for row in rows),
+        *("\n".join([heading, "", *(f"- {escaped(line)}" for line in found)]) for heading, found in remarks(table)),
+        "\n".join(f"- {escaped(line)}" for line in table.footer()),
     ]
     return "\n\n".join(blocks) + "\n"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it is."""
     return re.sub(r"([\\`*_{}\[\]<>|#~&$])", r"\\\1", text)
 
 
@@ -141,6 +133,7 @@ def as_dict(table: Table) -> dict[str, Any]:
         },
         "confidence": CONFIDENCE,
         "metrics_version": table.metrics_version,
+        "evaluated": table.evaluated,
         "differing_origins": list(table.origins),
         "rows": [
             {
@@ -150,28 +143,37 @@ def as_dict(table: Table) -> dict[str, Any]:
             }
             for row in table.rows
         ],
+        "elsewhere": list(table.elsewhere),
+        "published": list(_published(table)),
     }
 
 
 def to_csv(tables: Iterable[Table]) -> str:
-    """All tables as tidy CSV, one line for each cell, in fractions; what does not exist is empty."""
-    lines = [
-        {
-            "protocol": table.protocol_title,
-            "protocol_digest": table.protocol_digest,
-            "dataset": table.dataset_name,
-            "dataset_hash": table.dataset_hash,
-            "split": table.split_kind,
-            "split_digest": table.split_digest,
-            "method": row.method,
-            "baseline": row.baseline,
-            **_result(setting, metric, cell),
-        }
-        for table in tables
-        for row in table.rows
-        for (setting, metric), cell in row.cells.items()
-    ]
-    return pd.DataFrame(lines).to_csv(index=False, lineterminator="\n")
+    """All tables as tidy CSV, one line for each cell, in fractions; what does not exist is empty.
+
+    A paper's numbers have a source, its protocol and no fingerprint.
+    """
+    found = [line for table in tables for line in (*_csv_lines(table), *_published(table))]
+    return pd.DataFrame(found, dtype=object).to_csv(index=False, lineterminator="\n")
+
+
+def _csv_lines(table: Table) -> Iterator[dict[str, Any]]:
+    context = {
+        "protocol": table.protocol_title,
+        "protocol_digest": table.protocol_digest,
+        "dataset": table.dataset_name,
+        "dataset_hash": table.dataset_hash,
+        "split": table.split_kind,
+        "split_digest": table.split_digest,
+        "metrics_version": table.metrics_version,
+    }
+    for row in table.rows:
+        for (setting, metric), cell in row.cells.items():
+            yield {**context, **_named(row), **_result(setting, metric, cell), "source": ""}
+
+
+def _named(row: Row) -> dict[str, Any]:
+    return {"method": row.method, "baseline": row.baseline}
 
 
 def _result(setting: Setting, metric: str, cell: Cell) -> dict[str, Any]:
@@ -183,4 +185,24 @@ def _result(setting: Setting, metric: str, cell: Cell) -> dict[str, Any]:
         "n_runs": cell.n_runs,
         "expected_runs": cell.expected_runs,
         "missing": cell.missing,
+        "same_as_best": cell.best,
     }
+
+
+def _published(table: Table) -> Iterator[dict[str, Any]]:
+    for row in table.quoted:
+        for (setting, metric), value in row.cells.items():
+            yield {
+                "source": row.source,
+                "protocol": row.protocol,
+                "same_protocol": row.same_protocol,
+                "dataset": table.dataset_name,
+                "method": row.method,
+                "method_as_printed": value.method_as_printed,
+                "setting": setting,
+                "metric": metric,
+                "mean": value.mean,
+                "ci95_half_width": value.ci95_half_width,
+                "n_runs": value.n_runs,
+                "status": value.status,
+            }

@@ -1,6 +1,7 @@
 """Reports and figures as files. Each file is written whole or not at all.
 
-A report is one Markdown and one CSV for all tables, and one bar plot (PNG, SVG) for each; a figure is PNG, SVG and CSV.
+A report is one Markdown, CSV, LaTeX and HTML for all tables, and one bar plot (PNG, SVG) for each, with
+published rows also one over their years; a figure is PNG, SVG and CSV.
 """
 
 import os
@@ -8,12 +9,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from reports import style
+from reports import reproduction_forms, style
 from reports.analyses.drawing import Drawing
 from reports.errors import ReportError
+from reports.latex import to_latex
+from reports.page import to_html
 from reports.plots import png_bytes, svg_bytes
 from reports.render import to_csv, to_markdown
+from reports.reproduction import Reproduction
 from reports.tables import Table
+from reports.years import years_png, years_svg
 
 
 def save_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
@@ -23,6 +28,17 @@ def save_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
         ReportError: if the folder or a file in it cannot be written.
     """
     return _save(_report_files(tables), folder)
+
+
+def save_reproductions(found: Sequence[Reproduction], folder: Path) -> list[Path]:
+    """Write what was held against published figures as Markdown and CSV; returns the paths of the files.
+
+    Raises:
+        ReportError: if the folder or a file in it cannot be written.
+    """
+    forms = reproduction_forms
+    files = {"reproduction.md": forms.to_markdown(found), "reproduction.csv": forms.to_csv(found)}
+    return _save(((name, text.encode()) for name, text in files.items()), folder)
 
 
 def save_drawings(name: str, drawings: Sequence[Drawing], folder: Path) -> list[Path]:
@@ -39,9 +55,14 @@ def save_drawings(name: str, drawings: Sequence[Drawing], folder: Path) -> list[
 def _report_files(tables: Sequence[Table]) -> Iterator[tuple[str, bytes]]:
     yield "results.md", ("\n\n".join(map(to_markdown, tables)) + "\n").encode()
     yield "results.csv", to_csv(tables).encode()
+    yield "results.tex", to_latex(tables).encode()
+    yield "results.html", to_html(tables).encode()
     for table in tables:
         yield f"{_stem(table)}.png", png_bytes(table)
         yield f"{_stem(table)}.svg", svg_bytes(table)
+        if table.quoted:
+            yield f"{_stem(table)}-years.png", years_png(table)
+            yield f"{_stem(table)}-years.svg", years_svg(table)
 
 
 def _drawing_files(name: str, drawings: Sequence[Drawing]) -> Iterator[tuple[str, bytes]]:

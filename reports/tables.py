@@ -7,36 +7,20 @@ and its reasons, and is never best.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
+from reports.elsewhere import elsewhere
 from reports.frame import BASELINES, COMPARISON, SETTINGS, VARIANT, Setting, numbered, settings_of
+from reports.headings import RECALL_AT, printable
+from reports.marks import with_best
+from reports.notes import footer, warning
 from reports.statistics import mean_interval
-from results.repeats import ONE_EMBEDDING, ONE_RUN
-
-METRICS = {  # heading and definition; R = images of the query's class other than the query
-    "precision_at_1": ("P@1", "share of queries whose nearest neighbour is of their class"),
-    "r_precision": ("R-precision", "share of hits among the R nearest neighbours"),
-    "map_at_r": ("MAP@R", "1/R x sum over ranks j <= R of the precision at j where the j-th neighbour is a hit"),
-}
-
-RECALL_AT = "recall_at_"  # and the K
-ON_FEATURES = ONE_RUN - ONE_EMBEDDING | {"itml", "mmc"}  # of the frozen trunk
-ON_FEATURES_NOTE = (
-    "Not trained, the trunk is frozen: pretrained (its features by PCA, fitted on the test images; one run of one "
-    "model) and the linear metrics euclidean, whitened, within-class, nca, lmnn (one run: nothing is random), itml and "
-    "mmc, on its features or, where its weights are random, on the image itself."
-)
-SPLIT_NOTES = {
-    "wrapped": "Wrapped split: a few train classes may be in no fold's validation part.",
-    "holdout": "Holdout split: the train classes that validate, and so pick the best step, are not trained on.",
-}
-DATASET_NOTES = {
-    "cub200": "CUB-200-2011: its authors warn that some of its images are in ImageNet too; a pretrained trunk may have "
-    "seen test images.",
-}
+from results import external
+from results.reference.published import PublishedValue
+from results.repeats import ONE_RUN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +32,8 @@ class Cell:
     n_runs: int
     expected_runs: int
     missing: str  # which runs are missing and why; "" if none is
-    best: bool = False  # highest mean of its column among the trained methods, with no run missing
+    best: bool = False  # of the trained methods the best of its column, or not distinguishable from it
+    values: Mapping[int, float] = field(default_factory=dict)  # by run
 
     @property
     def complete(self) -> bool:
@@ -63,6 +48,27 @@ class Row:
     method: str
     baseline: bool
     cells: Mapping[tuple[Setting, str], Cell]  # by setting and metric
+    name: str = ""  # the method's own
+    code: str = ""  # that of a method which does not ship with the package
+    hyperparameters: str = ""  # sorted JSON; "" where a search had no winner
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuotedRow:
+    """A method in one paper's table: numbers of other people's runs, never tested or ordered among ours."""
+
+    method: str  # our name
+    source: str  # of `results.reference.published.PAPERS`
+    table: str
+    protocol: str  # a title of ours where that was followed, else in words
+    same_protocol: bool  # as that of the table beside which it stands
+    n_runs: int | None  # None: not stated
+    cells: Mapping[tuple[Setting, str], PublishedValue]
+
+    @property
+    def label(self) -> str:
+        """`contrastive [musgrave2020]`."""
+        return f"{self.method} [{self.source}]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +92,10 @@ class Table:
     published: tuple[str, ...] = ()  # methods with a paper's hyper-parameters, each with where these are from
     metrics_version: int = 1  # of the definitions
     origins: tuple[str, ...] = ()  # in what the records differ beside the method: versions, devices, ...
+    standard_name: str = ""  # of a data set of the papers
+    evaluated: str = ""  # what the metrics are over: queries, left out, R
+    elsewhere: tuple[str, ...] = ()  # methods without a number here that have some under another fingerprint
+    quoted: tuple[QuotedRow, ...] = ()
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -128,44 +138,13 @@ class Table:
         everywhere = len(self.settings)
         return [line + ("" if len(found) == everywhere else f" ({found[0]})") for line, found in lines.items()]
 
+    def warning(self) -> str:
+        """In what the records behind the numbers differ beside the method; "" where they were made alike."""
+        return warning(self)
+
     def footer(self) -> list[str]:
         """What a reader needs to know of the numbers: definitions, ties, runs, intervals, order."""
-        definitions = [f"{METRICS[name][0]}: {METRICS[name][1]}." for name in self.metrics if name in METRICS]
-        if any(name.startswith(RECALL_AT) for name in self.metrics):
-            definitions.append("R@K: share of queries with one of their class among the K nearest neighbours.")
-        runs = "1 run" if self.n_runs == 1 else f"{self.n_runs} runs"
-        settings = (
-            f"Separated: mean over the {self.n_folds} fold models of a run. Concatenated: their embeddings side by "
-            "side. pixels: the images themselves, one run, the same in both."
-            if self.n_folds > 1
-            else "A run is one model; nothing is concatenated. pixels: the images themselves, one run."
-        )
-        differing = "; ".join(printable(line) for line in self.origins)
-        return [
-            *([f"Not made alike, which can move numbers: {differing}."] if differing else []),
-            f"Metrics version {self.metrics_version}.",
-            *definitions,
-            "R: images of the query's class other than the query; queries with R = 0 are left out. "
-            "Equal distances: smaller reference index first.",
-            f"Percent: mean ± half width of the 95 % Student t-interval over {runs} (one run has none). "
-            "Runs differ by seed only; all methods share the seeds.",
-            settings,
-            *([ON_FEATURES_NOTE] if any(row.method.partition(" (")[0] in ON_FEATURES for row in self.rows) else []),
-            *([SPLIT_NOTES[self.split_kind]] if self.split_kind in SPLIT_NOTES else []),
-            *([DATASET_NOTES[self.dataset_name]] if self.dataset_name in DATASET_NOTES else []),
-            *([f"Not searched, run with its own defaults: {', '.join(self.unsearched)}."] if self.unsearched else []),
-            *([f"Not searched, run with published values: {', '.join(self.published)}."] if self.published else []),
-            f"Order: baselines, then ascending {'separated ' if self.n_folds > 1 else ''}"
-            f"{metric_heading(self.primary_metric)}. Bold: highest mean of the trained methods; none where the highest "
-            "lacks runs.",
-        ]
-
-
-def metric_heading(metric: str) -> str:
-    """`MAP@R` for `map_at_r`, `R@10` for `recall_at_10`; a name without a heading stands for itself."""
-    if metric.startswith(RECALL_AT):
-        return f"R@{metric.removeprefix(RECALL_AT)}"
-    return METRICS[metric][0] if metric in METRICS else metric
+        return footer(self)
 
 
 def result_tables(frame: pd.DataFrame, derivations: Mapping[str, str] | None = None) -> list[Table]:
@@ -176,19 +155,29 @@ def result_tables(frame: pd.DataFrame, derivations: Mapping[str, str] | None = N
         derivations: protocol digest -> the values in which a derived protocol differs, for example
             `schedule.max_steps = 120`.
     """
-    return [_table(part, derivations or {}) for _, part in frame.groupby(COMPARISON, sort=False)]
+    others = elsewhere(frame)
+    parts = [part for _, part in frame.groupby(COMPARISON, sort=False)]
+    return [_table(part, derivations or {}, found) for part, found in zip(parts, others, strict=True)]
 
 
-def _table(part: pd.DataFrame, derivations: Mapping[str, str]) -> Table:
+def _table(part: pd.DataFrame, derivations: Mapping[str, str], others: tuple[str, ...]) -> Table:
     context = {str(name): value for name, value in part.iloc[0].items()}
     metrics = tuple(str(metric) for metric in part["metric"].unique())
     variants = {tuple(map(str, variant)): runs for variant, runs in part.groupby(VARIANT, sort=False)}
     labels = variant_labels(list(variants))
     rows = [
-        Row(method=label, baseline=variant[0] in BASELINES, cells=_cells(variants[variant]))
+        Row(
+            method=label,
+            name=variant[0],
+            code=variant[1],
+            hyperparameters=variant[2],
+            baseline=variant[0] in BASELINES,
+            cells=_cells(variants[variant]),
+        )
         for variant, label in labels.items()
     ]
     primary: tuple[Setting, str] = ("separated", str(context["primary_metric"]))
+    is_external = context["protocol_name"] == external.NAME
     ranks = {name: rank for rank, name in enumerate(BASELINES)}
 
     def order(row: Row) -> tuple[bool, float, bool, float]:
@@ -209,8 +198,11 @@ def _table(part: pd.DataFrame, derivations: Mapping[str, str]) -> Table:
         primary_metric=primary[1],
         metrics_version=int(context["metrics_version"]),
         origins=tuple(context["origins"]),
+        standard_name=context["standard_name"],
+        evaluated=context["evaluated"],
+        elsewhere=others,
         metrics=metrics,
-        rows=tuple(_with_best(sorted(rows, key=order))),
+        rows=tuple(with_best(sorted(rows, key=order), 0 if is_external else int(context["n_runs"]))),  # no shared seeds
         unsearched=tuple(
             label
             for variant, label in labels.items()
@@ -226,6 +218,8 @@ def _table(part: pd.DataFrame, derivations: Mapping[str, str]) -> Table:
 
 def _note(context: Mapping[str, Any], derivations: Mapping[str, str]) -> str:
     notes = ["a demonstration, not a measurement"] if context["protocol_name"] == "demo" else []
+    if context["protocol_name"] == external.NAME:
+        notes.append(external.NOTE)
     title = str(context["protocol_title"])
     if title.endswith("+"):
         values = derivations.get(str(context["protocol_digest"]))
@@ -247,21 +241,17 @@ def variant_labels(variants: list[tuple[str, ...]]) -> dict[tuple[str, ...], str
     return labels
 
 
-def printable(text: str) -> str:
-    """Text on one line without control characters: names come from files and from other people's records."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
-
-
 def _cells(runs: pd.DataFrame) -> dict[tuple[Setting, str], Cell]:
     cells: dict[tuple[Setting, str], Cell] = {}
     for setting in SETTINGS:
         for metric, part in runs[runs["setting"] == setting].groupby("metric", sort=False):
-            values = part["value"].dropna()
+            numbers = part.set_index("run")["value"].dropna()
+            values = {int(run): float(number) for run, number in numbers.items()}  # type: ignore[call-overload]
             reasons: dict[str, list[int]] = {}
             for run, reason in zip(part["run"], part["missing"], strict=True):
                 if reason:
                     reasons.setdefault(printable(reason), []).append(int(run))
-            interval = mean_interval(values) if len(values) else None
+            interval = mean_interval(values.values()) if values else None
             cells[setting, str(metric)] = Cell(
                 mean=interval.mean if interval else None,
                 half_width=interval.half_width if interval else None,
@@ -271,19 +261,6 @@ def _cells(runs: pd.DataFrame) -> dict[tuple[Setting, str], Cell]:
                     reason if len(where) == len(part) else f"{numbered('run', where)}: {reason}"
                     for reason, where in reasons.items()
                 ),
+                values=values,
             )
     return cells
-
-
-def _with_best(rows: list[Row]) -> list[Row]:
-    """Mark each column's highest mean. An incomplete mean that leads leaves the column without a mark."""
-    highest: dict[tuple[Setting, str], float] = {}
-    for row in rows:
-        for column, cell in row.cells.items():
-            if not row.baseline and cell.mean is not None:
-                highest[column] = max(cell.mean, highest.get(column, cell.mean))
-
-    def marked(row: Row, column: tuple[Setting, str], cell: Cell) -> Cell:
-        return replace(cell, best=not row.baseline and cell.complete and cell.mean == highest.get(column))
-
-    return [replace(row, cells={key: marked(row, key, cell) for key, cell in row.cells.items()}) for row in rows]

@@ -6,7 +6,7 @@ import pytest
 from small_tables import FULL
 
 from protocols.datasets.standard import STANDARD
-from reports.tables import DATASET_NOTES
+from reports.notes import DATASET_NOTES
 
 
 @pytest.mark.parametrize(("name", "is_told"), [("cub200", True), ("sop", False), ("my birds", False)])

@@ -3,14 +3,18 @@
 import io
 import re
 from dataclasses import replace
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import matplotlib as mpl
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
+from published_runs import quoted, runs
 from small_tables import FULL, row, table
 
-from reports.plots import BASELINE, TRAINED, png_bytes, svg_bytes
+from reports import style
+from reports.plots import BASELINE, TRAINED, _figure, png_bytes, svg_bytes
 
 
 def texts(svg: bytes) -> list[str]:
@@ -86,3 +90,26 @@ def test_the_picture_grows_with_the_number_of_methods() -> None:
         Image.open(io.BytesIO(png_bytes(table(*[row(f"m{i}", 0.1) for i in range(n)])))).height for n in (3, 20)
     )
     assert twenty - three == 17 * 63  # 0.42 inches each, at 150 dots per inch
+
+
+@pytest.mark.filterwarnings("error")
+def test_twenty_long_names_do_not_touch_each_other_or_leave_the_picture() -> None:
+    names = [
+        f"my losses/path_{number}/to/a/module_of_many_words.py:TheLossOfMyThesisInItsVersion{number}"
+        for number in range(20)
+    ]
+    with mpl.rc_context(style.STYLE):
+        figure = _figure(table(*[row(name, 0.1) for name in names]))
+        FigureCanvasAgg(figure).draw()
+        boxes = [label.get_window_extent() for label in figure.axes[0].get_yticklabels()]
+    assert len(boxes) == 20
+    assert all(upper.y0 >= lower.y1 for upper, lower in pairwise(boxes))
+    assert min(box.x0 for box in boxes) >= 0
+
+
+def test_a_paper_under_this_very_protocol_is_a_diamond_and_another_is_not() -> None:
+    (found,) = quoted(runs("contrastive", 0.26))
+    label = "As published under this protocol"
+    assert label in texts(svg_bytes(found))
+    derived = replace(found, quoted=tuple(replace(row, same_protocol=False) for row in found.quoted))
+    assert label not in texts(svg_bytes(derived))

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from reports.grid import percent
 from reports.rehearsal import rehearse
-from reports.render import as_dict, percent, to_csv, to_markdown, to_terminal
+from reports.render import as_dict, to_csv, to_markdown, to_terminal
 from reports.tables import Cell, Row, Table
 
 METRICS = ("precision_at_1", "r_precision", "map_at_r")
@@ -159,6 +160,7 @@ def test_the_dictionary_is_strict_json_in_fractions_with_null_for_what_is_missin
         "n_runs": 10,
         "expected_runs": 10,
         "missing": "",
+        "same_as_best": False,
     }
     assert methods["arcface"][0]["mean"] is None
 
@@ -213,6 +215,6 @@ def test_the_rehearsal_makes_every_form_where_torch_is_not_installed() -> None:
 
 
 def test_the_rehearsal_fails_when_a_renderer_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reports.tables.METRICS", {"map_at_r": ()})
+    monkeypatch.setattr("reports.headings.METRICS", {"map_at_r": ()})
     with pytest.raises(IndexError):
         rehearse()

@@ -12,7 +12,7 @@ from reports.errors import ReportError
 from reports.save import save_tables
 
 STEM = "demo@1-shapes-4beca8-ababab-cdcdcd"
-NAMES = [f"{STEM}.png", f"{STEM}.svg", "results.csv", "results.md"]
+NAMES = [f"{STEM}.png", f"{STEM}.svg", "results.csv", "results.html", "results.md", "results.tex"]
 
 
 def test_all_files_appear_whole_in_a_new_folder_and_are_replaced(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 
 from reports.analyses.drawing import Drawing, Gallery, Subject, by_subject, gallery, line_look, open_axes
 from reports.frame import runs_frame
-from reports.tables import Row, Table, metric_heading, result_tables
+from reports.headings import metric_heading
+from reports.tables import Row, Table, result_tables
 from results.record import Record
 
 LABELS = ("name", "version", "purpose", "source", "derived")

@@ -18,7 +18,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from reports.errors import ReportError
 from reports.style import COLOURS, GRID
-from reports.tables import printable
+from reports.headings import printable
 from results.record import Identity, Record
 
 MARKERS = "os^DvPX*"
