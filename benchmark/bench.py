@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmark.embeddings import Place
 from benchmark.jobs import Job, fold_seed
 from benchmark.methods.entry import W_LR, MethodEntry, Space, Value
 from benchmark.methods.registry import space_hash, space_json
+from benchmark.rules import USUAL, SearchRules
 from protocols.datasets.cache import PixelCache
 from protocols.datasets.index import ImageIndex
 from protocols.datasets.tensors import ImageTensors
@@ -30,19 +32,23 @@ from results.study import Study
 class Bench:
     """One protocol on one data set, cut into its folds, with a place for test embeddings.
 
-    `threads` is the number of torch threads of one job; it belongs to a record because it may change the last bits.
+    `artifacts` is a folder of this host. `threads` is the number of torch threads of one job; it belongs to a record
+    because it may change the last bits.
     """
 
     protocol: Protocol
     index: ImageIndex
     split: Split
     artifacts: Path
+    shared: Place | None = None  # where all hosts keep their test embeddings, if not in `artifacts`
     threads: int
     device: str
     search: Search = "torch"  # what finds the neighbours; it changes no value
     cache: Path | None = None  # of the resized images, where it is made; it changes no value
     checkpoints: Path | None = None  # where running jobs leave what they need to go on; it changes no value
     keep_checkpoints: bool = False  # whether the best weights of final jobs stay there
+    first_runs: int | None = None  # only so many of the final runs, as a comparison that stops early runs them
+    rules: SearchRules = USUAL  # how searches are run; no job depends on them
 
     @cached_property
     def images(self) -> ImageTensors:
@@ -54,6 +60,11 @@ class Bench:
     def __getstate__(self) -> dict[str, Any]:
         """All but the decoded images: each process decodes its own."""
         return {key: value for key, value in self.__dict__.items() if key != "images"}
+
+    @property
+    def place(self) -> Place:
+        """Where the test embeddings lie."""
+        return self.artifacts if self.shared is None else self.shared
 
     @property
     def comparison(self) -> Comparison:
@@ -106,11 +117,11 @@ class Bench:
         return {name: distribution for name, distribution in space.items() if name != fixed}
 
     def study(self, entry: MethodEntry, store: Store) -> Study | None:
-        """The state of a method's search in the store."""
+        """The state of a method's search in the store; of its newest fork."""
         return store.study(**self.comparison._asdict(), method=entry.name, method_code=entry.code)
 
     def new_study(self, entry: MethodEntry, space: Space) -> Study:
-        """A search that has not begun. Its Optuna name is for people; the hash in it is the study's id."""
+        """A search that has not begun, as the protocol alone asks for it."""
         study = Study(
             **self.comparison._asdict(),
             protocol_title=self.protocol.title,
@@ -129,8 +140,7 @@ class Bench:
             best_standard_error=None,
             updated_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        name = "/".join((study.protocol_title, study.dataset_name, study.method, study.id[:8]))
-        return replace(study, optuna_name=name)
+        return replace(study, optuna_name=study.readable_name)
 
     def job(self, entry: MethodEntry, hyperparameters: dict[str, Value], run: int, fold: int) -> Job:
         """The job of one fold: run 0 is the search, 1.. are the final runs."""

@@ -24,6 +24,7 @@ from torch.nn.functional import normalize
 
 from benchmark.bench import Bench
 from benchmark.costs import Costs, JobCost, Side, images_of_side
+from benchmark.course import Course, course_of
 from benchmark.errors import BenchmarkError
 from benchmark.executors import worker
 from benchmark.executors.processes import WorkerPool
@@ -31,7 +32,7 @@ from benchmark.failure import FoldFailure
 from benchmark.jobs import Job
 from benchmark.methods.entry import MethodEntry, Space, Value
 from benchmark.methods.registry import method_entry
-from benchmark.search import _sampler
+from benchmark.samplers import make_sampler
 from benchmark.training import FoldTraining, run_fold
 from protocols.datasets.index import ImageIndex
 from protocols.datasets.tensors import fits_memory
@@ -65,8 +66,8 @@ def measured_costs(entries: Sequence[MethodEntry], bench: Bench, workers: int) -
             jobs = {entry.name: _job_cost(entry, bench, pool, metrics_s) for entry in entries}
         finally:
             pool.stop()
-    spaces = [space for entry in entries if (space := bench.space(entry))]
-    proposal_s = median(_proposal_s(space, bench) for space in spaces) if spaces else 0.0
+    courses = [course_of(entry, bench) for entry in entries if bench.space(entry)]
+    proposal_s = median(map(_proposal_s, courses)) if courses else 0.0
     source = f"measured on this machine, {workers} worker{'s' if workers > 1 else ''} side by side"
     return Costs(jobs, metrics_s["test", wide], proposal_s, start_s, source)
 
@@ -170,16 +171,15 @@ def _middle(distribution: BaseDistribution) -> Value:
     return middle if isinstance(distribution, FloatDistribution) else int(middle)
 
 
-def _proposal_s(space: Space, bench: Bench) -> float:
-    """Seconds of a proposal of the protocol's sampler half way through its budget, or when it first models anything."""
-    budget = bench.protocol.search
+def _proposal_s(course: Course) -> float:
+    """Seconds of a proposal of a search's sampler half way through its budget, or when it first models anything."""
     study = optuna.create_study(sampler=RandomSampler(seed=0))
-    for number in range(max(budget.n_startup_trials, budget.n_trials // 2)):
-        study.tell(study.ask(fixed_distributions=space), number % 7 / 7)
+    for number in range(max(course.n_startup_trials, course.n_trials // 2)):
+        study.tell(study.ask(fixed_distributions=course.space), number % 7 / 7)
     seconds = []
     for seed in range(2):  # the first one imports what the sampler needs
-        study.sampler = _sampler(budget, seed)
+        study.sampler = make_sampler(course, seed)
         began = time.perf_counter()
-        study.ask(fixed_distributions=space)
+        study.ask(fixed_distributions=course.space)
         seconds.append(time.perf_counter() - began)
     return seconds[-1]

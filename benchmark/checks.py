@@ -84,6 +84,14 @@ def check_batches(entry: MethodEntry, bench: Bench) -> None:
             batch_plan(bench.protocol.batch, "class" if entry.family == "class" else "pair", bench.n_classes(fold))
 
 
+def check_space(entry: MethodEntry, bench: Bench) -> None:
+    """Refuse a method whose search space cannot hold over the classes of the smallest fold."""
+    try:
+        bench.space(entry)
+    except BenchmarkError as error:
+        raise BenchmarkError(f"{entry.name}: {str(error).removeprefix(f'{entry.name}: ')}") from None
+
+
 def check_super_classes(entry: MethodEntry, bench: Bench) -> None:
     """Refuse a method that needs super-classes where a fold's training classes have none, one, or one each."""
     if not entry.needs_super_classes:

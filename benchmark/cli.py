@@ -6,7 +6,8 @@ done; 2 usage or data error, in one line with the way out; 3 interrupted, the sa
 
 import io
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,9 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.exceptions import TyperException
 
+from benchmark.baseline_commands import baseline_app
+from benchmark.compare_commands import compare_app
 from benchmark.console import DONE, INTERRUPTED, JOBS_FAILED, USAGE, console, errors, print_json, say_error
 from benchmark.data_commands import data_app
 from benchmark.errors import BenchmarkError, Interrupted
+from benchmark.exchange_commands import exchange_app
 from benchmark.options import (
     DATA_HELP,
     DEFAULT_STORE,
@@ -29,6 +33,9 @@ from benchmark.options import (
 )
 from benchmark.oversight_commands import oversight_app
 from benchmark.record_commands import record_app
+from benchmark.report_commands import report_app, show_tables, tables_of
+from benchmark.scaffold_commands import scaffold_app
+from benchmark.score_commands import score_app
 from benchmark.stores import open_store
 from protocols.errors import ProtocolError
 from reports.errors import ReportError
@@ -36,8 +43,6 @@ from results.errors import ResultsError, StoreUnavailable
 
 if TYPE_CHECKING:
     from reports.analyses.drawing import Gallery
-    from reports.tables import Table
-    from results.comparison import Comparison
     from results.store import Store
 
 TYPERS_INTERRUPT = 130  # its exit code for a Ctrl-C that no command caught
@@ -55,6 +60,12 @@ app = typer.Typer(
 app.add_typer(data_app, name="data")
 app.add_typer(oversight_app)  # its commands stand beside the others
 app.add_typer(record_app)
+app.add_typer(exchange_app)
+app.add_typer(score_app)
+app.add_typer(report_app)
+app.add_typer(compare_app)
+app.add_typer(baseline_app, name="baseline")
+app.add_typer(scaffold_app)
 
 
 @app.command()
@@ -93,31 +104,6 @@ def search(options: SuiteOptions, as_json: AsJson = False) -> None:
 def finals(options: SuiteOptions, published: Published = None, out: Out = None, as_json: AsJson = False) -> None:
     """Run the final runs of methods whose search is done, print the table."""
     raise typer.Exit(_run(options, ("finals",), out, as_json, published))
-
-
-@app.command()
-def report(
-    method: Annotated[str | None, typer.Argument(help="With --hierarchy: of this method alone.")] = None,
-    store: StoreUrl = DEFAULT_STORE,
-    out: Out = None,
-    hierarchy: Annotated[
-        bool, typer.Option("--hierarchy", help="Instead: the classes that hierarchical proxies put together.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Print the tables of all finished runs; one table for each protocol, data set and split."""
-    if method is not None and not hierarchy:
-        raise ReportError(f"a METHOD ({method!r}) goes with --hierarchy; tables hold all methods. Leave it out.")
-    if out is not None and hierarchy:
-        raise ReportError("--hierarchy writes no files; leave --out away, or send --json into a file.")
-    with open_store(store, must_exist=True) as opened:
-        if hierarchy:
-            _show_hierarchies(opened, method, as_json)
-            return
-        tables = _tables(opened)
-        if not tables:
-            raise ResultsError(f"{opened.name}: nothing is recorded there yet; mlrc run fills it.")
-        _show_tables(tables, out, as_json)
 
 
 @app.command()
@@ -212,66 +198,30 @@ def _run(
     derive(protocol_named(options.protocol), options.settings)  # a typo is answered before torch is imported
 
     from benchmark.checks import check_folder
+    from benchmark.course import course_notes
+    from benchmark.remembered import settle
     from benchmark.workshop import assemble, run_suite
     from reports.rehearsal import rehearse
 
     if out is not None:
         check_folder(out)
     suite = assemble(options, published)
+    for remark in course_notes(suite.entries, suite.bench) if "search" in phases else ():
+        say_error(remark)
     rehearse()  # a report that cannot be made is found now, not after the last run
     with open_store(options.store) as store:
+        suite = replace(suite, bench=settle(suite.bench, store, options, published, phases))
         problems = run_suite(suite, store, phases, errors)
         if "finals" in phases:
-            _show_tables(_tables(store, [suite.bench.comparison]), out, as_json)
+            show_tables(tables_of(store, suite.bench.comparison), out, as_json)
         else:
             _show_status(store, as_json)
     return JOBS_FAILED if problems else DONE
 
 
-def _tables(store: "Store", comparisons: "Iterable[Comparison] | None" = None) -> "list[Table]":
-    """One table for each comparison in a store, or for those asked for."""
-    from benchmark.search import unfinished
-    from protocols.derive import derivation
-    from reports.frame import runs_frame
-    from reports.tables import result_tables
-
-    tables = []
-    for comparison in store.comparisons() if comparisons is None else comparisons:
-        records = store.records(**comparison._asdict())
-        if not records:
-            continue  # a search that has only just begun
-        derivations = {comparison.protocol_digest: derivation(records[0].identity.protocol["values"])}
-        tables += result_tables(runs_frame(records, unfinished(store, comparison)), derivations)
-    return tables
-
-
-def _show_tables(tables: "Sequence[Table]", out: Path | None, as_json: bool) -> None:
-    from reports.render import as_dict, to_terminal
-    from reports.save import save_tables
-
-    if as_json:
-        print_json([as_dict(table) for table in tables])
-    else:
-        for table in tables:
-            console.print(to_terminal(table))
-    if out is not None:
-        for path in save_tables(tables, out):
-            errors.print(f"written: {path}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _show_hierarchies(store: "Store", method: str | None, as_json: bool) -> None:
-    from reports.hierarchy import as_dict, hierarchies, to_lines
-
-    found = hierarchies(store.records(kind="fold", purpose="final"), method)
-    if as_json:
-        print_json([as_dict(one) for one in found])
-    else:
-        for line in (line for one in found for line in to_lines(one)):
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
 def _gallery(name: str, store: str, method: str | None, data: str | None, tsne: bool) -> "Gallery":
     """The pictures of a figure from a store; all that can be refused at once is refused first."""
+    from benchmark.embeddings import load_embeddings, stored_place
     from reports.analyses.catalogue import FromRecords, figure_named
 
     found = figure_named(name)
@@ -285,15 +235,14 @@ def _gallery(name: str, store: str, method: str | None, data: str | None, tsne: 
             raise ResultsError(f"{opened.name}: nothing of {method!r} is recorded there. Methods there: {known}.")
         if isinstance(found, FromRecords):
             return found.draw(opened.records(method=method, purpose=found.purpose))
-        records = opened.records(kind="fold", method=method, purpose="final")
+        records, place = opened.records(kind="fold", method=method, purpose="final"), stored_place(opened, store)
 
-    from benchmark.embeddings import embeddings_folder, load_embeddings
     from benchmark.figure_commands import dataset_of, fold_models, held_out_images
     from reports.analyses.embedded import Embedded
 
     index = dataset_of(name, data)
     models = fold_models(records, index)
-    embedded = Embedded(models, held_out_images(models, index), partial(load_embeddings, embeddings_folder(store)))
+    embedded = Embedded(models, held_out_images(models, index), partial(load_embeddings, place))
     return found.draw(embedded, tsne=True) if tsne else found.draw(embedded)
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import torch
 
-from results.record import Reason
+from results.record import FoldRecord, Reason, Record
 
+RESULT_REASONS = ("non-finite", "collapsed", "method-error")  # a method's doing; others: the machine's or the data's
 _OUT_OF_MEMORY = ("not enough memory", "out of memory", "cannot allocate memory")
 
 
@@ -36,7 +37,13 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def one_line(error: BaseException) -> str:
-    """The exception's type and the first line of its text, without a full stop."""
+    """The exception's type and the first line of its text, printable and without a full stop."""
     text = error.msg if isinstance(error, SyntaxError) else str(error)  # its str() repeats file and line
     first = next(iter(text.strip().splitlines()), "")
-    return f"{type(error).__name__}: {first}".rstrip(".: ")
+    printable = "".join(sign if sign.isprintable() else "?" for sign in first)  # a terminal would obey the others
+    return f"{type(error).__name__}: {printable}".rstrip(".: ")
+
+
+def is_result(record: Record) -> bool:
+    """Whether a record says something of the method, so that running the job again would say the same."""
+    return not isinstance(record, FoldRecord) or record.outcome == "done" or record.reason in RESULT_REASONS

@@ -25,7 +25,8 @@ def finals(entry: MethodEntry, bench: Bench, hyperparameters: dict[str, Value]) 
 def final_jobs(entry: MethodEntry, bench: Bench, hyperparameters: dict[str, Value]) -> list[list[Job]]:
     """The fold jobs of each final run; fewer where nothing is random, or no fold matters (`results.repeats`)."""
     protocol = bench.protocol.values()
+    n_runs = n_final_runs(entry.name, protocol)
     return [
         [bench.job(entry, hyperparameters, run=run, fold=fold) for fold in range(n_final_folds(entry.name, protocol))]
-        for run in range(1, n_final_runs(entry.name, protocol) + 1)
+        for run in range(1, min(n_runs, bench.first_runs or n_runs) + 1)
     ]

@@ -54,12 +54,15 @@ def plan_suite(
     from benchmark.executors import usable_cores
     from benchmark.plan import job_steps, plan
     from benchmark.plan_text import plan_text
+    from benchmark.remembered import settle
     from benchmark.workload import left_of
     from benchmark.workshop import assemble
 
     suite = assemble(options, published, decode=False)
     bench = replace(suite.bench, cache=_ready_cache(suite.bench) if not options.no_cache else None)
     with nullcontext() if missing_file(options.store) else open_store(options.store) as store:
+        if store:
+            bench = settle(bench, store, options, published, ("search", "finals"), begin=False)
         left = [left_of(entry, bench, store, suite.given.get(entry.name)) for entry in suite.entries]
         expected = job_steps(bench, store, steps)
     entries = [entry for entry, one in zip(suite.entries, left, strict=True) if one.n_jobs]

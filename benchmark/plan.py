@@ -98,8 +98,9 @@ def _campaign(left: Left, bench: Bench, costs: Costs, steps: JobSteps) -> list[B
     cost = costs.jobs.get(left.method, NOTHING)
     search_s = _job_s(left, bench, cost, steps)
     final_s = search_s + cost.test_s
+    thought_s = costs.proposal_s * left.parallel_trials
     return [
-        *(Batch((search_s,) * folds, thought_s=costs.proposal_s) for folds in left.search_folds),
+        *(Batch((search_s,) * folds, thought_s=thought_s) for folds in left.search_folds),
         Batch((final_s,) * left.n_final),
         Batch((costs.concatenation_s,) * left.n_concatenations),
     ]

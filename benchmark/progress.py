@@ -4,19 +4,28 @@ Everything goes to standard error, so that standard output carries results only.
 """
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from statistics import fmean
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from benchmark.jobs import Job, Work
+from benchmark.methods.entry import Value
 from results.record import FoldRecord, Record
 from results.repeats import ONE_MODEL
+
+
+class _Step(NamedTuple):
+    """A trial (run 0) or a final run."""
+
+    method: str
+    run: int
+    hyperparameters: tuple[tuple[str, Value], ...]
 
 
 class SuiteProgress:
@@ -33,8 +42,9 @@ class SuiteProgress:
         self._done = Counter({method: n_folds * trials for method, trials in (trials_told or {}).items()})
         self._fresh: Counter[str] = Counter()
         self._began = time.monotonic()
-        self._open: dict[tuple[str, int], list[float | None]] = defaultdict(list)  # by method and run, 0 for a search
+        self._open: dict[_Step, list[float | None]] = {}
         self._steps = Counter({(method, "search"): trials for method, trials in (trials_told or {}).items()})
+        self._numbers: dict[_Step, int] = {}  # of trials and runs that have begun
         self._said_waiting: set[str] = set()
         self._bars = Progress(
             TextColumn("{task.description}", markup=False),
@@ -68,13 +78,16 @@ class SuiteProgress:
         self._fresh[method] += fresh
         if isinstance(work, Job) and isinstance(record, FoldRecord):
             found = record.validation if work.purpose == "search" else record.test
-            folds = self._open[method, work.run]
+            step = _Step(method, work.run, work.hyperparameters)  # trials may run at once
+            if step not in self._open:
+                self._steps[method, work.purpose] += 1
+                self._numbers[step], self._open[step] = self._steps[method, work.purpose], []
+            folds = self._open[step]
             folds.append(found["map_at_r"] if found and record.outcome == "done" else None)
             if record.outcome == "failed":
                 self._say(f"{method}: {work.purpose} fold {work.fold} failed, {record.reason}: {record.message}")
             if len(folds) == (1 if work.method in ONE_MODEL else self._n_folds):
-                self._step_done(method, work, folds, fresh)
-                folds.clear()
+                self._step_done(method, work, self._numbers.pop(step), self._open.pop(step), fresh)
         self._move(method)
 
     def waiting(self, method: str, holder: str) -> None:
@@ -92,13 +105,12 @@ class SuiteProgress:
         elif not self._fresh[method]:
             self._say(f"{method}: nothing left to run.")
 
-    def _step_done(self, method: str, work: Job, values: list[float | None], fresh: bool) -> None:
-        self._steps[method, work.purpose] += 1
+    def _step_done(self, method: str, work: Job, number: int, values: list[float | None], fresh: bool) -> None:
         name = "trial" if work.purpose == "search" else "run"
         done = [value for value in values if value is not None]  # a mean of three folds would be no trial's value
         side = "validation" if name == "trial" else "test"
         found = f"{side} MAP@R {100 * fmean(done):.2f}" if len(done) == len(values) else "failed"
-        note = f"{name} {self._steps[method, work.purpose]}: {found}"
+        note = f"{name} {number}: {found}"
         self._move(method, note=note)
         if fresh and not self._console.is_terminal:
             self._say(f"{method}: {note} ({self._share()})")

@@ -21,6 +21,7 @@ from protocols.derive import derive, settable_fields
 from protocols.errors import ProtocolError
 from protocols.spec import Protocol
 from protocols.splits import make_split
+from results import external
 from results.record import FoldRecord, Record, RunRecord
 from results.store import Store
 
@@ -77,22 +78,33 @@ def recorded_protocol(recorded: dict[str, Any]) -> Protocol:
     Raises:
         BenchmarkError: if this code has no protocol of that fingerprint.
     """
-    values, digest = recorded["values"], recorded["digest"]
+    if recorded["title"] == external.TITLE:
+        raise BenchmarkError("an external record cannot be run again: its embeddings were brought, no job made them.")
     with suppress(ProtocolError, KeyError):
-        base = protocol_named(f"{values['name']}@{values['version']}")
-        published = base.values()
-        settings = [
-            f"{path}={json.dumps(_at(values, path))}"
-            for path in settable_fields(base)
-            if _at(values, path) != _at(published, path)
-        ]
-        protocol = derive(base, settings)
-        if protocol.digest() == digest:
+        name, settings = recorded_settings(recorded["values"])
+        protocol = derive(protocol_named(name), settings)
+        if protocol.digest() == recorded["digest"]:
             return protocol
     raise BenchmarkError(
-        f"this code has no protocol {recorded['title']} with the fingerprint {digest}. "
+        f"this code has no protocol {recorded['title']} with the fingerprint {recorded['digest']}. "
         "Use the release of the package that made the record."
     )
+
+
+def recorded_settings(values: dict[str, Any]) -> tuple[str, list[str]]:
+    """The published protocol that a protocol's values were derived from, and the settings that make them of it.
+
+    Raises:
+        ProtocolError: if this code has no such protocol.
+    """
+    name = f"{values['name']}@{values['version']}"
+    base = protocol_named(name)
+    published = base.values()
+    return name, [
+        f"{path}={json.dumps(_at(values, path))}"
+        for path in settable_fields(base)
+        if _at(values, path) != _at(published, path)
+    ]
 
 
 def _at(values: dict[str, Any], path: str) -> Any:

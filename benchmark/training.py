@@ -105,9 +105,8 @@ class FoldTraining:
             raise FoldFailure("method-error", f"{self.job.method} changed since this suite began; start it again.")
         with self._phase("setup"):
             self.images = FoldImages(self.bench.index, self.bench.images, self.bench.split, self.job.fold)
-            transform = self.images.transform
-            self.in_force |= images_in_force(transform)
-            self.audit.trunk_input(transform.eval_tensor, partial(transform.train_tensor, seed=self.job.seed))
+            self.in_force |= images_in_force(self.images.transform)
+            self.audit.trunk_input(self.images.eval_probe, partial(self.images.train_probe, seed=self.job.seed))
             self.audit.classes_disjoint(
                 self.images.targets,
                 train=self.images.train,
@@ -253,7 +252,7 @@ class FoldTraining:
         if spread < COLLAPSED_BELOW:
             raise FoldFailure("collapsed", f"all {len(indices)} embeddings are the same.")
         if save:
-            save_embeddings(self.bench.artifacts, self.job.id, embeddings.cpu().numpy())
+            save_embeddings(self.bench.place, self.job.id, embeddings.cpu().numpy())
         if self.entry.embeds_with == "features" and self.entry.family == "baseline":
             embeddings = normalize(embeddings[:, : self.protocol.embedding.dim])  # the wide ones are for the ensemble
             self.audit.embeddings(embeddings)

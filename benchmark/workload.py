@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmark.bench import Bench
+from benchmark.course import n_trials_of
+from benchmark.failure import is_result
 from benchmark.finals import final_jobs
 from benchmark.jobs import EnsembleJob, Job
 from benchmark.methods.entry import MethodEntry, Value
-from benchmark.suite import is_result, trials_told
+from benchmark.suite import trials_told
 from results.repeats import is_concatenated
 from results.store import Store
 
@@ -21,16 +23,18 @@ class Left:
     is_trained: bool
     n_folds: int
     trials: tuple[int, int]  # done (failed ones too), wanted
-    open_folds: int  # folds that the open trial has already
+    open_folds: tuple[int, ...]  # folds that each open trial has already
     final_folds: tuple[int, int]
     concatenations: tuple[int, int]
+    parallel_trials: int = 1  # trials of a round
 
     @property
     def search_folds(self) -> tuple[int, ...]:
-        """Fold jobs of each trial that is left."""
+        """Fold jobs of each round of trials that is left."""
         done, wanted = self.trials
-        folds = [self.n_folds] * (wanted - done)
-        return (folds[0] - self.open_folds, *folds[1:]) if folds else ()
+        folds = [self.n_folds - n_open for n_open in (*self.open_folds, *[0] * (wanted - done))][: wanted - done]
+        rounds = range(0, len(folds), self.parallel_trials)
+        return tuple(sum(folds[start : start + self.parallel_trials]) for start in rounds)
 
     @property
     def n_search(self) -> int:
@@ -61,7 +65,7 @@ class Left:
 def left_of(entry: MethodEntry, bench: Bench, store: Store | None, given: dict[str, Value] | None) -> Left:
     """What a run of this method has still to do; `given` are its hyper-parameters where no search chooses them."""
     searched = given is None and bool(bench.space(entry))
-    n_trials = bench.protocol.search.n_trials if searched else 0
+    n_trials = n_trials_of(entry, bench) if searched else 0
     told = min(trials_told(entry, bench, store, ("search",)), n_trials) if store and searched else 0
     best = given if given is not None else {}
     if searched:
@@ -77,18 +81,22 @@ def left_of(entry: MethodEntry, bench: Bench, store: Store | None, given: dict[s
         is_trained=entry.is_trained,
         n_folds=bench.n_folds,
         trials=(told, n_trials),
-        open_folds=_open_folds(entry, bench, store) if store and told < n_trials else 0,
+        open_folds=_open_folds(entry, bench, store) if store and told < n_trials else (),
         final_folds=(_n_stored(store, jobs), len(jobs)),
         concatenations=(_n_stored(store, concatenated), len(concatenated)),
+        parallel_trials=bench.rules.parallel_trials,
     )
 
 
-def _open_folds(entry: MethodEntry, bench: Bench, store: Store) -> int:
-    """Finished folds of the trial that was stopped: of the one set of hyper-parameters that lacks some."""
+def _open_folds(entry: MethodEntry, bench: Bench, store: Store) -> tuple[int, ...]:
+    """Finished folds of the trials that were stopped: of the sets of hyper-parameters that lack some."""
+    if bench.rules.pruning:
+        return ()  # a pruned trial lacks some too
     records = store.records(kind="fold", **bench.comparison._asdict(), method=entry.name, purpose="search")
     mine = [record for record in records if record.identity.method_code == entry.code and is_result(record)]
     folds = Counter(tuple(sorted(record.identity.hyperparameters.items())) for record in mine)
-    return max((count for count in folds.values() if count < bench.n_folds), default=0)
+    found = sorted((count for count in folds.values() if count < bench.n_folds), reverse=True)
+    return tuple(found[: bench.rules.parallel_trials])
 
 
 def _n_stored(store: Store | None, jobs: Sequence[Job | EnsembleJob]) -> int:

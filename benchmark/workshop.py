@@ -5,7 +5,6 @@ Everything that can be wrong is looked for before the first job: names, fields, 
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -14,17 +13,20 @@ from rich.console import Console
 
 from benchmark.bench import Bench, check_metrics_version, default_device
 from benchmark.checkpoint import checkpoints_folder
-from benchmark.checks import check_batches, check_network, check_sides, check_super_classes, check_trunk
+from benchmark.checks import check_batches, check_network, check_sides, check_space, check_super_classes, check_trunk
 from benchmark.console import errors
+from benchmark.course import course_of
 from benchmark.embeddings import embeddings_folder
 from benchmark.errors import BenchmarkError, Interrupted
-from benchmark.executors import check_executor, make_executor, usable_cores
+from benchmark.executors import Scheduler, check_executor, make_executor, usual_workers
+from benchmark.executors.contract import ClusterAway, memory_text
 from benchmark.methods.entry import MethodEntry, Value
 from benchmark.methods.registry import method_entry
 from benchmark.options import SuiteOptions
 from benchmark.prepared import ready_images
 from benchmark.progress import SuiteProgress
 from benchmark.published import published_values
+from benchmark.rules import USUAL, SearchRules
 from benchmark.suite import Driver, expected_work, trials_told
 from benchmark.trials import database_errors, open_trials
 from protocols.candidates import load_faiss
@@ -34,11 +36,6 @@ from protocols.derive import derive
 from protocols.splits import make_split
 from protocols.trunks import use_weight_file
 from results.store import Store
-
-WORKER_DIED = (
-    "a worker process died; the usual cause is memory. Everything finished is stored: run the same command again, "
-    "with fewer --workers if memory is short."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +47,7 @@ class Suite:
     executor: str
     workers: int
     given: dict[str, dict[str, Value]]  # hyper-parameters that no search chose, by method
+    scheduler: Scheduler | None = None  # of the Dask cluster, whose workers are as many as there are
 
 
 def assemble(options: SuiteOptions, published: str | None = None, decode: bool = True) -> Suite:
@@ -62,11 +60,9 @@ def assemble(options: SuiteOptions, published: str | None = None, decode: bool =
     """
     protocol = derive(protocol_named(options.protocol), options.settings)
     entries = tuple(method_entry(name) for name in dict.fromkeys(options.methods))
-    workers = options.workers if options.workers is not None else usable_cores()
-    check_executor(options.executor, workers)
+    check_executor(options.executor, options.workers, options.scheduler, options.scheduler_file)
     if options.threads < 1:
         raise BenchmarkError(f"--threads is {options.threads}; it must be at least 1.")
-    workers = 1 if options.executor == "inline" else workers
     if options.search == "faiss":
         load_faiss()
     if options.weights is not None:
@@ -86,17 +82,38 @@ def assemble(options: SuiteOptions, published: str | None = None, decode: bool =
         device=default_device(),
         search=options.search,
         keep_checkpoints=options.keep_checkpoints,
+        rules=SearchRules(
+            sampler=options.sampler,
+            parallel_trials=options.parallel_trials,
+            enqueue=options.enqueue,
+            pruning=options.pruning,
+            fork=options.fork,
+        ),
     )
     check_sides(bench)
     for entry in entries:
         check_batches(entry, bench)
         check_super_classes(entry, bench)
+        check_space(entry, bench)
+        course_of(entry, bench)  # a bound or a rule that cannot hold here is refused before there is a store
+    if published is not None and bench.rules != USUAL:
+        raise BenchmarkError(
+            "--published searches nothing: leave --sampler, --parallel-trials, --enqueue, --pruning and --fork away."
+        )
     given = {} if published is None else {entry.name: published_values(entry, published, bench) for entry in entries}
     if decode and options.no_cache:
         check_decodes(index)
     elif decode:
         bench = replace(bench, cache=ready_images(index, protocol.transforms.resize_px, errors))
-    return Suite(bench, entries, options.executor, workers, given)
+    workers = options.workers or usual_workers(bench.device)
+    return Suite(
+        bench=bench,
+        entries=entries,
+        executor=options.executor,
+        workers=1 if options.executor == "inline" else workers,
+        given=given,
+        scheduler=options.scheduler or options.scheduler_file,
+    )
 
 
 def run_suite(suite: Suite, store: Store, phases: Sequence[str], console: Console) -> dict[str, str]:
@@ -111,7 +128,7 @@ def run_suite(suite: Suite, store: Store, phases: Sequence[str], console: Consol
     told = {entry.name: trials_told(entry, suite.bench, store, phases) for entry in suite.entries}
     checkpoints = checkpoints_folder(suite.bench.artifacts)
     bench = replace(suite.bench, checkpoints=checkpoints)  # jobs outside a suite have none
-    executor = make_executor(suite.executor, bench, suite.workers)
+    executor = make_executor(suite.executor, bench, suite.workers, store, suite.scheduler)
     try:
         with database_errors(store), SuiteProgress(expected, suite.bench.n_folds, console, told) as progress:
             storage = open_trials(store)
@@ -120,11 +137,13 @@ def run_suite(suite: Suite, store: Store, phases: Sequence[str], console: Consol
                 return driver.run(suite.entries, storage, phases, suite.given)
     except KeyboardInterrupt:
         raise Interrupted from None
-    except BrokenProcessPool:
-        console.print(f"error: {WORKER_DIED}", highlight=False, soft_wrap=True)
-        return dict.fromkeys(expected, WORKER_DIED)
+    except ClusterAway as error:
+        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        raise Interrupted from None
     finally:
         executor.stop()
+        if line := memory_text(executor.peak_memory):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
         with suppress(OSError):  # it stays while something is in it
             checkpoints.rmdir()
 

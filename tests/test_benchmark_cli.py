@@ -39,7 +39,7 @@ def test_run_searches_and_runs_every_method_and_prints_one_table(
     # pixels: 1; untrained: 2 folds + 1 run; each loss: 2 trials of 2 folds, then 2 folds + 1 run
     assert records_in(tmp_path / "store.db") == 1 + 3 + 2 * 7
     written = sorted(path.suffix for path in (tmp_path / "out").iterdir())
-    assert written == [".csv", ".md", ".png", ".svg"]
+    assert written == [".csv", ".html", ".md", ".png", ".svg", ".tex"]
     assert all(str(path) in done.err for path in (tmp_path / "out").iterdir())
 
 

@@ -102,7 +102,7 @@ def test_a_full_disk_under_out_leaves_no_half_file_and_the_report_can_be_made_ag
     again = mlrc("report", "--store", store, "--out", tmp_path / "full")
     assert again.code == 0
     assert again.out == whole.out
-    assert len(list((tmp_path / "full").iterdir())) == 4
+    assert len(list((tmp_path / "full").iterdir())) == 6
 
 
 LIMITED = """

@@ -14,9 +14,10 @@ import pytest
 from optuna.distributions import FloatDistribution
 from tiny import MARGINS, tiny_bench
 
+from benchmark.course import plain_course
 from benchmark.methods.entry import Value
 from benchmark.methods.registry import method_entry
-from benchmark.search import _sampler
+from benchmark.samplers import make_sampler
 from benchmark.training import run_fold
 from protocols.catalogue import DEMO_V1
 from protocols.derive import settable_fields
@@ -151,7 +152,7 @@ def test_a_field_that_is_set_changes_what_a_job_does(field: str, outcome: Callab
 def test_the_start_up_trials_of_a_search_are_as_many_as_are_set(sampler: str) -> None:
     def proposed(n_startup_trials: int) -> list[float]:
         budget = replace(DEMO_V1.search, sampler=sampler, n_startup_trials=n_startup_trials)
-        study = optuna.create_study(sampler=_sampler(budget, seed=0))
+        study = optuna.create_study(sampler=make_sampler(plain_course("a method", {}, budget), seed=0))
         for _ in range(4):
             trial = study.ask({"x": FloatDistribution(0.0, 1.0)})
             study.tell(trial, trial.params["x"])

@@ -17,12 +17,17 @@ TEXT = README.read_text(encoding="utf-8")
 # The same commands, with budgets that fit a test; what a reader types is left as it stands.
 BUDGETS = ("max_steps=1", "n_trials=1", "n_startup_trials=1", "n_runs=1")
 SMALL = ["--workers", "2", *(part for budget in BUDGETS for part in ("--set", budget))]
+JUDGED = [*SMALL[:-1], "n_runs=3"]  # fewer runs have no verdict
 
 
 def commands() -> list[str]:
     """Commands on a line of their own, then those in the text; a bare `mlrc run` there is a name, not a command."""
     named = [command for command in re.findall(r"`(mlrc [^`]+)`", TEXT) if command != "mlrc run"]
     return list(dict.fromkeys([*re.findall(r"^    (mlrc .*)$", TEXT, flags=re.MULTILINE), *named]))
+
+
+def line_with(words: str) -> str:
+    return next(line for line in commands() if words in line)
 
 
 def python_blocks() -> list[str]:
@@ -40,6 +45,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(random.integers(0, 255, (40, 48, 3), np.uint8)).save(path)
     (folder / "my_loss.py").write_text(python_blocks()[0], encoding="utf-8")
+    for fold in range(4):  # of the 8 test classes
+        np.save(folder / f"fold{fold}.npy", random.standard_normal((24, 16), np.float32))
+    np.save(folder / "y.npy", np.repeat([f"class {label:02}" for label in range(8, 16)], 3))
     return folder
 
 
@@ -48,10 +56,18 @@ def run(command: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     arguments = shlex.split(command.partition(" > ")[0])[1:]
     if "--hierarchy" in arguments:
         run("mlrc run 'hpl(proxy-anchor)' --data path/to/images", place, monkeypatch, capsys)
-    elif arguments[0] in ("report", "status", "record") and not (place / "runs" / "mlrc.db").exists():
+    elif arguments[:2] == ["baseline", "check"] and not (place / "baseline.json").exists():
+        run(line_with("baseline save"), place, monkeypatch, capsys)
+    elif "--from" in arguments and not (place / "results").exists():
+        run(line_with("mlrc export"), place, monkeypatch, capsys)
+    elif "--split" in arguments:
+        split = run(line_with("data split"), place, monkeypatch, capsys)
+        (place / "split.json").write_text(split, encoding="utf-8")
+    elif arguments[0] in ("report", "status", "record", "export") and not (place / "runs" / "mlrc.db").exists():
         run("mlrc run pixels --data path/to/images", place, monkeypatch, capsys)  # what they speak of
+    small = {"run": SMALL, "compare": JUDGED}.get(arguments[0], JUDGED if arguments[:2] == ["baseline", "save"] else [])
     with pytest.raises(SystemExit) as left:
-        main([*arguments, *(SMALL if arguments[0] == "run" else [])])
+        main([*arguments, *small])
     printed = capsys.readouterr()
     assert left.value.code == 0, printed.err
     return printed.out
@@ -68,7 +84,7 @@ def test_a_command_of_the_readme_runs_as_printed(command: str, place: Path, monk
 
 
 def test_the_reader_of_a_split_is_plain_python(place: Path, monkeypatch, capsys) -> None:
-    command = next(line for line in commands() if "data split" in line)
+    command = line_with("data split")
     file = command.partition(" > ")[2]
     (place / file).write_text(run(command, place, monkeypatch, capsys), encoding="utf-8")
     code = python_blocks()[1]
