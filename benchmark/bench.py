@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmark.embeddings import Place
 from benchmark.jobs import Job, fold_seed
 from benchmark.methods.entry import W_LR, MethodEntry, Space, Value
 from benchmark.methods.registry import space_hash, space_json
-from benchmark.rules import USUAL, SearchRules
+from benchmark.search.rules import USUAL, SearchRules
+from benchmark.training.embeddings import Place
 from protocols.datasets.cache import PixelCache
 from protocols.datasets.index import ImageIndex
 from protocols.datasets.tensors import ImageTensors

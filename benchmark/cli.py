@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.exceptions import TyperException
 
-from benchmark.baseline_commands import baseline_app
-from benchmark.compare_commands import compare_app
-from benchmark.console import DONE, INTERRUPTED, JOBS_FAILED, USAGE, console, errors, print_json, say_error
-from benchmark.data_commands import data_app
-from benchmark.errors import BenchmarkError, Interrupted
-from benchmark.exchange_commands import exchange_app
-from benchmark.options import (
+from benchmark.commands.baseline import baseline_app
+from benchmark.commands.compare import compare_app
+from benchmark.commands.console import DONE, INTERRUPTED, JOBS_FAILED, USAGE, console, errors, print_json, say_error
+from benchmark.commands.data import data_app
+from benchmark.commands.exchange import exchange_app
+from benchmark.commands.options import (
     DATA_HELP,
     DEFAULT_STORE,
     AsJson,
@@ -31,11 +30,12 @@ from benchmark.options import (
     SuiteOptions,
     with_suite_options,
 )
-from benchmark.oversight_commands import oversight_app
-from benchmark.record_commands import record_app
-from benchmark.report_commands import report_app, show_tables, tables_of
-from benchmark.scaffold_commands import scaffold_app
-from benchmark.score_commands import score_app
+from benchmark.commands.oversight import oversight_app
+from benchmark.commands.record import record_app
+from benchmark.commands.report import report_app, show_tables, tables_of
+from benchmark.commands.scaffold import scaffold_app
+from benchmark.commands.score import score_app
+from benchmark.errors import BenchmarkError, Interrupted
 from benchmark.stores import open_store
 from protocols.errors import ProtocolError
 from reports.errors import ReportError
@@ -145,7 +145,7 @@ def list_methods(
     name: Annotated[str | None, typer.Argument(help="One method, in full.")] = None, as_json: AsJson = False
 ) -> None:
     """List the methods, installed plug-ins too, with their search spaces and sources."""
-    from benchmark.listings import details, table
+    from benchmark.commands.listings import details, table
     from benchmark.methods.listing import method_line, method_lines, method_notes
     from benchmark.methods.registry import method_entry
 
@@ -166,7 +166,7 @@ def list_protocols(
     name: Annotated[str | None, typer.Argument(help="One protocol, in full.")] = None, as_json: AsJson = False
 ) -> None:
     """List the published protocols with their fingerprints."""
-    from benchmark.listings import details, flat, protocol_line, table
+    from benchmark.commands.listings import details, flat, protocol_line, table
     from protocols.catalogue import PUBLISHED, protocol_named
 
     lines = [protocol_line(protocol) for protocol in ([protocol_named(name)] if name else PUBLISHED)]
@@ -180,7 +180,7 @@ def list_protocols(
 @app.command()
 def weights(protocol: Annotated[str, typer.Argument(help="A name from `mlrc protocols`.")]) -> None:
     """Fetch the trunk weights that a protocol wants from their published address; their hash is checked."""
-    from benchmark.fetching import FetchProgress
+    from benchmark.commands.fetching import FetchProgress
     from protocols.catalogue import protocol_named
     from protocols.trunks.fetch import fetch_weights
 
@@ -198,8 +198,8 @@ def _run(
     derive(protocol_named(options.protocol), options.settings)  # a typo is answered before torch is imported
 
     from benchmark.checks import check_folder
-    from benchmark.course import course_notes
     from benchmark.remembered import settle
+    from benchmark.search.course import course_notes
     from benchmark.workshop import assemble, run_suite
     from reports.rehearsal import rehearse
 
@@ -221,7 +221,7 @@ def _run(
 
 def _gallery(name: str, store: str, method: str | None, data: str | None, tsne: bool) -> "Gallery":
     """The pictures of a figure from a store; all that can be refused at once is refused first."""
-    from benchmark.embeddings import load_embeddings, stored_place
+    from benchmark.training.embeddings import load_embeddings, stored_place
     from reports.analyses.catalogue import FromRecords, figure_named
 
     found = figure_named(name)
@@ -237,7 +237,7 @@ def _gallery(name: str, store: str, method: str | None, data: str | None, tsne: 
             return found.draw(opened.records(method=method, purpose=found.purpose))
         records, place = opened.records(kind="fold", method=method, purpose="final"), stored_place(opened, store)
 
-    from benchmark.figure_commands import dataset_of, fold_models, held_out_images
+    from benchmark.commands.figure import dataset_of, fold_models, held_out_images
     from reports.analyses.embedded import Embedded
 
     index = dataset_of(name, data)
@@ -247,7 +247,7 @@ def _gallery(name: str, store: str, method: str | None, data: str | None, tsne: 
 
 
 def _show_figures(lines: "Mapping[str, str]", as_json: bool) -> None:
-    from benchmark.listings import table
+    from benchmark.commands.listings import table
 
     found = [{"name": name, "shows": shows} for name, shows in lines.items()]
     if as_json:
@@ -257,8 +257,8 @@ def _show_figures(lines: "Mapping[str, str]", as_json: bool) -> None:
 
 
 def _show_status(store: "Store", as_json: bool) -> None:
-    from benchmark.listings import table
-    from benchmark.status import columns, remarks, shown, status_lines
+    from benchmark.commands.listings import table
+    from benchmark.oversight.status import columns, remarks, shown, status_lines
 
     lines = status_lines(store)
     if as_json:

@@ -7,7 +7,7 @@ method, so runs pair across methods.
 from benchmark.bench import Bench
 from benchmark.jobs import EnsembleJob, Job
 from benchmark.methods.entry import MethodEntry, Value
-from benchmark.search import WorkSteps
+from benchmark.search.search import WorkSteps
 from results.record import FoldRecord
 from results.repeats import is_concatenated, n_final_folds, n_final_runs
 

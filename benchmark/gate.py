@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmark.bench import Bench
-from benchmark.failure import is_result
 from benchmark.finals import final_jobs
 from benchmark.jobs import EnsembleJob
 from benchmark.methods.entry import MethodEntry, Value
 from benchmark.provenance import code_revision
-from benchmark.search import no_winner, winner
+from benchmark.search.search import no_winner, winner
+from benchmark.training.failure import is_result
 from benchmark.workshop import Suite
-from results.export import read_export
+from results.exchange.export import read_export
 from results.record import Identity, Record
 from results.repeats import is_concatenated
 from results.store import Store

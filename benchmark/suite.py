@@ -17,17 +17,17 @@ from typing import Protocol as Interface
 import optuna
 
 from benchmark.bench import Bench
-from benchmark.checkpoint import checkpointed_jobs, remove_checkpoints
-from benchmark.course import n_trials_of
 from benchmark.errors import BenchmarkError, Interrupted
 from benchmark.executors.contract import JobExecutor, WorkerDied
 from benchmark.executors.worker import perform
-from benchmark.failure import is_result
 from benchmark.finals import final_jobs, finals
 from benchmark.jobs import Work
 from benchmark.methods.entry import MethodEntry, Value
-from benchmark.search import WorkSteps, search, winner
-from benchmark.studies import study_to_go_on
+from benchmark.search.course import n_trials_of
+from benchmark.search.search import WorkSteps, search, winner
+from benchmark.search.studies import study_to_go_on
+from benchmark.training.checkpoint import checkpointed_jobs, remove_checkpoints
+from benchmark.training.failure import is_result
 from benchmark.worker_died import died_record, has_died
 from results.claims import campaign_claim, new_owner
 from results.errors import ResultsError

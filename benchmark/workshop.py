@@ -12,23 +12,23 @@ import optuna
 from rich.console import Console
 
 from benchmark.bench import Bench, check_metrics_version, default_device
-from benchmark.checkpoint import checkpoints_folder
 from benchmark.checks import check_batches, check_network, check_sides, check_space, check_super_classes, check_trunk
-from benchmark.console import errors
-from benchmark.course import course_of
-from benchmark.embeddings import embeddings_folder
+from benchmark.commands.console import errors
+from benchmark.commands.options import SuiteOptions
 from benchmark.errors import BenchmarkError, Interrupted
 from benchmark.executors import Scheduler, check_executor, make_executor, usual_workers
 from benchmark.executors.contract import ClusterAway, memory_text
 from benchmark.methods.entry import MethodEntry, Value
 from benchmark.methods.registry import method_entry
-from benchmark.options import SuiteOptions
 from benchmark.prepared import ready_images
 from benchmark.progress import SuiteProgress
 from benchmark.published import published_values
-from benchmark.rules import USUAL, SearchRules
+from benchmark.search.course import course_of
+from benchmark.search.rules import USUAL, SearchRules
+from benchmark.search.trials import database_errors, open_trials
 from benchmark.suite import Driver, expected_work, trials_told
-from benchmark.trials import database_errors, open_trials
+from benchmark.training.checkpoint import checkpoints_folder
+from benchmark.training.embeddings import embeddings_folder
 from protocols.candidates import load_faiss
 from protocols.catalogue import protocol_named
 from protocols.datasets import check_decodes, load_dataset

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from reports.ranks import same_as_best
+from reports.statistics.ranks import same_as_best
 
 if TYPE_CHECKING:
     from reports.frame import Setting

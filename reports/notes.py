@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from reports.headings import definitions, metric_heading, printable
 from reports.marks import FEWEST_TESTED
-from reports.ranks import LEVEL
+from reports.statistics.ranks import LEVEL
 from results import external
 from results.reference.published import PAPERS
 from results.repeats import ONE_EMBEDDING, ONE_RUN

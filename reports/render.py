@@ -18,7 +18,7 @@ from rich.text import Text
 from reports.frame import Setting
 from reports.grid import columns_of, ends_section, headings, lines, remarks
 from reports.headings import metric_heading
-from reports.statistics import CONFIDENCE
+from reports.statistics.intervals import CONFIDENCE
 from reports.tables import Cell, Row, Table
 
 

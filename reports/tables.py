@@ -17,7 +17,7 @@ from reports.frame import BASELINES, COMPARISON, SETTINGS, VARIANT, Setting, num
 from reports.headings import RECALL_AT, printable
 from reports.marks import with_best
 from reports.notes import footer, warning
-from reports.statistics import mean_interval
+from reports.statistics.intervals import mean_interval
 from results import external
 from results.reference.published import PublishedValue
 from results.repeats import ONE_RUN

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal
 
 from results.comparison import Comparison
 from results.errors import ResultsError
-from results.fingerprints import protocol_digest
+from results.exchange.fingerprints import protocol_digest
+from results.exchange.untrusted import read_untrusted
 from results.record import Metrics, Value
 from results.repeats import n_final_runs
 from results.strict import UtcTime, has, plain, read
-from results.untrusted import read_untrusted
 from results.whole_file import write_whole
 
 FORMAT, SCHEMA = "mlrc-baseline", 1

@@ -15,10 +15,10 @@ from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from results import claims, notes
-from results.agreement import agreed, agreed_study
 from results.comparison import Comparison
 from results.database import Database
 from results.errors import ResultsError, StoreUnavailable
+from results.exchange.agreement import agreed, agreed_study
 from results.record import FoldRecord, Record, from_json, to_json
 from results.schema import RECORDS, STUDIES
 from results.study import Study, study_from_json, study_id, study_to_json
@@ -104,7 +104,7 @@ class Store:
     def merge(self, records: Iterable[Record], studies: Iterable[Study]) -> Merged:
         """Keep what another store found: all of it, or nothing.
 
-        Of two records of one job, or states of one search, `results.agreement` says which is kept.
+        Of two records of one job, or states of one search, `results.exchange.agreement` says which is kept.
 
         Raises:
             ResultsError: if a record or search contradicts one that is there, or as `add`.

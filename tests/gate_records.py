@@ -7,8 +7,8 @@ from typing import Any
 from figure_records import PROVENANCE, VALUES, identity
 from figure_records import fold as fold_record
 
-from reports.sides import Side, side_of_records
-from results.fingerprints import protocol_digest
+from reports.gate.sides import Side, side_of_records
+from results.exchange.fingerprints import protocol_digest
 from results.record import FoldRecord, Identity, Record, RunRecord
 
 N_RUNS = 5

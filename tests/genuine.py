@@ -1,10 +1,10 @@
-"""Records that pass `results.integrity`: their ids, seeds and digests follow from what is in them. Made in no time."""
+"""Records that pass `results.exchange.integrity`: ids, seeds and digests follow from their content. Made in no time."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from results.fingerprints import ensemble_id, fold_seed, job_id, protocol_digest, space_hash
+from results.exchange.fingerprints import ensemble_id, fold_seed, job_id, protocol_digest, space_hash
 from results.record import FoldRecord, Identity, Provenance, Record, RunRecord, Value
 from results.study import Study
 

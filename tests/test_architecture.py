@@ -29,8 +29,8 @@ def imported(path: Path) -> set[str]:
 
 
 def is_command_line(path: Path) -> bool:
-    """The files that may see all four rooms: `cli.py` and those that hold a part of its commands."""
-    return path.parent == ROOT / "benchmark" and (path.name == "cli.py" or path.stem.endswith("_commands"))
+    """The files that may see all four rooms."""
+    return path in (ROOT / "benchmark" / "cli.py", *(ROOT / "benchmark" / "commands").glob("*.py"))
 
 
 def files(room: str) -> list[Path]:

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmark.arrays import read_embeddings, read_labels
 from benchmark.errors import BenchmarkError
+from benchmark.exchange.arrays import read_embeddings, read_labels
 
 MATRIX = np.random.default_rng(0).normal(size=(7, 5)).astype(np.float32)
 

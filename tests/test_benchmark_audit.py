@@ -13,7 +13,7 @@ from torch import Tensor
 import protocols.transforms
 from benchmark.bench import Bench
 from benchmark.methods.registry import method_entry
-from benchmark.training import FoldTraining, run_fold
+from benchmark.training.training import FoldTraining, run_fold
 from protocols.audit import Audit
 from protocols.catalogue import MLRC_V1
 from protocols.datasets import load_dataset
@@ -157,7 +157,7 @@ def test_embeddings_of_127_numbers_fail_the_job(tmp_path: Path, monkeypatch: Pat
     def narrower(protocol: Protocol, generator: torch.Generator) -> EmbeddingModel:
         return build_model(derive(protocol, ["embedding.dim=127"]), generator)
 
-    monkeypatch.setattr("benchmark.training.build_model", narrower)
+    monkeypatch.setattr("benchmark.training.training.build_model", narrower)
     assert_audit_failed(run(tiny_bench(tmp_path)), "embedding width", "(32, 127) float32 where (batch, 128)")
 
 
@@ -208,7 +208,7 @@ def test_fewer_images_than_the_protocol_gives_every_method_fail_the_job(
     def smaller(*arguments: object) -> BatchPlan:
         return BatchPlan(batch_plan(*arguments).counts[:-1])  # type: ignore[arg-type]
 
-    monkeypatch.setattr("benchmark.learner.batch_plan", smaller)
+    monkeypatch.setattr("benchmark.training.learner.batch_plan", smaller)
     assert_audit_failed(run(tiny_bench(tmp_path)), "images seen", "112 seen; 4 steps x 32 = 128")
 
 

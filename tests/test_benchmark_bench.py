@@ -10,7 +10,7 @@ from tiny import tiny_bench
 
 from benchmark.bench import Bench
 from benchmark.methods.registry import method_entry
-from benchmark.training import run_fold
+from benchmark.training.training import run_fold
 from protocols.catalogue import CONVENTIONAL_BNINCEPTION_V1
 from protocols.datasets import load_dataset
 from protocols.errors import ProtocolError

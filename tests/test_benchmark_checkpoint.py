@@ -12,15 +12,15 @@ import torch
 from tiny import MARGINS, tiny_bench, without_timings
 from torch import Tensor, nn
 
-from benchmark import checkpoint
 from benchmark.bench import Bench
-from benchmark.checkpoint import Checkpoint, checkpointed_jobs, checkpoints_folder, remove_checkpoints
-from benchmark.embeddings import embeddings_folder, load_embeddings
 from benchmark.jobs import Job
 from benchmark.methods import hpl, registry, xbm
 from benchmark.methods.entry import MethodEntry, Value
 from benchmark.methods.registry import method_entry
-from benchmark.training import FoldTraining, run_fold
+from benchmark.training import checkpoint
+from benchmark.training.checkpoint import Checkpoint, checkpointed_jobs, checkpoints_folder, remove_checkpoints
+from benchmark.training.embeddings import embeddings_folder, load_embeddings
+from benchmark.training.training import FoldTraining, run_fold
 from protocols.model import build_model
 
 SETTINGS = ("max_steps=6", "cadence.evaluate_every_steps=2", "cadence.patience=100", "optimiser.lr=0.01")

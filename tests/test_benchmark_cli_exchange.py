@@ -14,9 +14,9 @@ from conftest import Command, options
 from genuine import VALUES, final_run, finals, identity
 
 from benchmark.cli import main
-from benchmark.embeddings import embeddings_folder
-from benchmark.failure import one_line
-from results.export import write_export
+from benchmark.training.embeddings import embeddings_folder
+from benchmark.training.failure import one_line
+from results.exchange.export import write_export
 from results.record import to_json
 from results.store import Store
 

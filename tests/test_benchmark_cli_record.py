@@ -7,7 +7,7 @@ from conftest import Command
 from tiny import MARGINS, tiny_bench
 
 from benchmark.methods.registry import METHODS
-from benchmark.training import run_fold
+from benchmark.training.training import run_fold
 from results.record import FoldRecord
 from results.store import Store
 

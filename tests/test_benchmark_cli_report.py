@@ -94,7 +94,7 @@ def test_a_store_that_no_paper_can_be_held_against_is_refused_with_what_papers_h
 def test_eighty_columns_are_enough_for_every_table(
     mlrc: Command, filled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchmark.report_commands.console._width", 80)
+    monkeypatch.setattr("benchmark.commands.report.console._width", 80)
     told = mlrc("report", "--store", filled, "--with-published")
     assert max(len(line) for line in told.out.splitlines()) <= 80
     assert "missing" not in told.out

@@ -79,7 +79,7 @@ def test_what_cannot_be_made_is_one_line_with_the_way_out(
 def test_a_method_named_by_a_file_is_not_run_for_its_text(
     mlrc: Command, tmp_path: Path, filled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from benchmark.site_commands import method_texts
+    from benchmark.commands.site import method_texts
 
     trap = tmp_path / "trap.py"
     trap.write_text("raise SystemExit('it ran')", encoding="utf-8")

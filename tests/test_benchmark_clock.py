@@ -9,7 +9,7 @@ from tiny import tiny_bench
 
 from benchmark.executors.worker import perform
 from benchmark.methods.registry import method_entry
-from benchmark.status import remarks, status_lines
+from benchmark.oversight.status import remarks, status_lines
 from results import claims
 from results.claims import Watch, campaign_claim, new_owner
 from results.record import FoldRecord

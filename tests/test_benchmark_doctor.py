@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from conftest import Command
 
-from benchmark import doctor
+from benchmark.oversight import doctor
 from protocols.trunks import TRUNKS
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from conftest import Command, options
 
-from benchmark import embeddings
-from benchmark.embeddings import (
+from benchmark.errors import BenchmarkError
+from benchmark.training import embeddings
+from benchmark.training.embeddings import (
     EmbeddingsUnavailable,
     artifacts_place,
     check_place,
@@ -15,7 +16,6 @@ from benchmark.embeddings import (
     load_embeddings,
     save_embeddings,
 )
-from benchmark.errors import BenchmarkError
 
 MATRIX = np.arange(6, dtype=np.float32).reshape(3, 2)
 

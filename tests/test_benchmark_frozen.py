@@ -15,18 +15,18 @@ from torch.nn.functional import normalize
 
 from benchmark.bench import Bench
 from benchmark.checks import check_trunk
-from benchmark.embeddings import load_embeddings
-from benchmark.ensemble import concatenate
 from benchmark.errors import BenchmarkError
 from benchmark.executors.worker import hold
-from benchmark.features import FrozenFeatures, features_folder
 from benchmark.finals import final_jobs, finals
-from benchmark.learner import in_batches
 from benchmark.methods.linear import mmc
 from benchmark.methods.registry import METHODS, method_entry
 from benchmark.seeding import stream
 from benchmark.suite import expected_work
-from benchmark.training import run_fold
+from benchmark.training.embeddings import load_embeddings
+from benchmark.training.ensemble import concatenate
+from benchmark.training.features import FrozenFeatures, features_folder
+from benchmark.training.learner import in_batches
+from benchmark.training.training import run_fold
 from protocols.catalogue import CCP_V1, LITE_V1, MINI_V1, MLRC_V1
 from protocols.derive import derive
 from protocols.fold import FoldImages
@@ -123,7 +123,7 @@ def test_a_writer_killed_in_the_middle_leaves_nothing_under_the_final_name(tmp_p
     folder = features_folder(bench.artifacts)
     script = (
         "import os, sys; from pathlib import Path; import numpy as np\n"
-        "from benchmark.embeddings import save_embeddings\n"
+        "from benchmark.training.embeddings import save_embeddings\n"
         "def killed(file, matrix, **_):\n"
         "    file.write(b'half'); file.flush(); os._exit(9)\n"
         "np.save = killed\n"

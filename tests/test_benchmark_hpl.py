@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from benchmark.checks import check_super_classes
-from benchmark.context import Context
 from benchmark.errors import BenchmarkError
 from benchmark.methods.hpl import HierarchicalProxyLoss
 from benchmark.methods.proxies import ProxyWeight
 from benchmark.methods.registry import METHODS, build_method, method_entry, space_hash
-from benchmark.training import run_fold
+from benchmark.training.context import Context
+from benchmark.training.training import run_fold
 
 N_CLASSES, DIM, BATCH = 12, 8, 16
 PUBLISHED_DIM = 128  # random directions are near right angles, as the largest scales of a space need

@@ -9,8 +9,8 @@ import pytest
 from optuna.distributions import FloatDistribution
 from site_records import site_records, study_of
 
-from benchmark.importances import importances
 from benchmark.methods.registry import space_json
+from benchmark.search.importances import importances
 from results.record import FoldRecord, Record
 
 SPACE = {

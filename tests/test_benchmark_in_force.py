@@ -17,7 +17,7 @@ from torch import Tensor
 from benchmark.bench import Bench
 from benchmark.methods.entry import Value
 from benchmark.methods.registry import method_entry
-from benchmark.training import run_fold
+from benchmark.training.training import run_fold
 from protocols.catalogue import PUBLISHED, protocol_named
 from protocols.datasets import load_dataset
 from protocols.datasets.index import ImageIndex
@@ -246,7 +246,7 @@ def test_another_optimiser_than_the_protocols_is_told_as_it_is(
     def other(spec: object, model: Any, *rest: object) -> torch.optim.Optimizer:
         return torch.optim.SGD(model.trainable_parameters(), lr=0.5)
 
-    monkeypatch.setattr("benchmark.learner.build_optimiser", other)
+    monkeypatch.setattr("benchmark.training.learner.build_optimiser", other)
     record = finished(small(index, "mini"), "contrastive", MARGINS)
     assert record.in_force is not None
     assert record.in_force["optimiser"]["class"] == "SGD"

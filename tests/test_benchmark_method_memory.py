@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from benchmark.method_memory import CannotBeKept, MethodMemory
 from benchmark.methods.classes import middle
 from benchmark.methods.entry import W_LR, MethodEntry
 from benchmark.methods.registry import METHODS, build_method
+from benchmark.training.method_memory import CannotBeKept, MethodMemory
 
 TRAINED = [entry for entry in METHODS.values() if entry.is_trained and not entry.needs_super_classes]
 

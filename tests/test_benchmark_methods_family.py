@@ -8,9 +8,8 @@ import torch
 from torch import nn
 from torch.autograd import gradcheck
 from torch.nn.functional import normalize
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchmark.methods.margin_dw import DistanceWeighted, log_weights
+from benchmark.methods.margin_dw import draw, log_weights
 from benchmark.methods.registry import METHODS, build_method
 from benchmark.methods.siamese import MeanOverPairs
 
@@ -213,47 +212,6 @@ def test_references_may_be_as_many_as_the_batch_without_a_pair_being_left_out() 
     assert module(x, labels, ref_emb=far, ref_labels=labels).item() == 5.0
 
 
-class Reads(TorchDispatchMode):
-    """Notes the operations that read a value, or whose size depends on values: there the host waits for a device."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
-        masks = [index for index in arguments[1] if index is not None] if "aten::index." in function.name() else []
-        if any(mask.dtype == torch.bool for mask in masks) or any(
-            part in function.name() for part in ("nonzero", "_local_scalar_dense", "masked_select", "unique")
-        ):
-            self.names.append(function.name())
-        return function(*arguments, **(keywords or {}))
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "at_most"),
-    [
-        ("contrastive-hadsell", {"margin": 1.0}, 0),
-        ("siamese-chopra", {"energy_bound": 6.0}, 0),
-        ("proxy-nca++", {"temperature": 0.1}, 0),
-        ("norm-softmax-sampled", {"temperature": 0.1, "share": 0.1}, 0),
-        ("margin-dw", {"margin": 0.2, "init_beta": 1.1}, 1),
-    ],
-)
-def test_what_the_library_lacks_lets_the_host_wait_for_the_device_once_at_most(name, values, at_most) -> None:
-    module, y = built(name, values), torch.from_numpy(BATCHES["pairs"])
-    x = torch.from_numpy(embeddings(y.numpy())).requires_grad_()
-    with Reads() as reads:
-        module.miner(x, y) if name == "margin-dw" else module(x, y).backward()
-    assert len(reads.names) == at_most, reads.names
-
-
-def test_the_count_of_reads_sees_one_where_there_is_one() -> None:
-    with Reads() as reads:
-        x = torch.arange(4.0)
-        x[x > 1].sum().item()
-    assert reads.names == ["aten::index.Tensor", "aten::_local_scalar_dense"]
-
-
 # margin-dw
 
 
@@ -266,31 +224,36 @@ def test_the_weight_of_a_negative_is_the_inverse_density_of_its_distance_up_to_l
     assert log_weights(torch.tensor([0.0, 2.0, 2.1]), 128).isfinite().all()
 
 
+def draws(x, y) -> torch.Tensor:
+    """(N, N): for each image and another of its class, a negative."""
+    return draw(torch.cdist(x, x), y[:, None] != y, DIM)
+
+
 def test_every_positive_pair_draws_one_negative_as_often_as_its_weight_says() -> None:
     y = torch.from_numpy(BATCHES["pairs"])
-    x, miner = torch.from_numpy(embeddings(y.numpy())), DistanceWeighted()
+    x = torch.from_numpy(embeddings(y.numpy()))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(8)
-        drawn = [torch.stack(miner(x, y)) for _ in range(2000)]
-    assert all(sorted(map(tuple, found[:2].T.tolist())) == pairs(y.numpy(), True) for found in drawn)
-    anchors, _, negatives = torch.cat(drawn, dim=1)
-    assert (y[anchors] != y[negatives]).all()
-    counts = torch.bincount(negatives[anchors == 0], minlength=len(y)).double()
+        drawn = torch.stack([draws(x, y) for _ in range(2000)])
+    assert (y[drawn] != y[:, None]).all()
+    counts = torch.bincount(drawn[:, 0, 1], minlength=len(y)).double()
     weights = log_weights(torch.cdist(x, x)[0], DIM).exp() * (y != y[0])
     expected = counts.sum() * weights / weights.sum()
     chi_squared = ((counts - expected) ** 2 / expected)[y != y[0]].sum()
     assert chi_squared < 20.5  # 99.9 % point at the 5 degrees of freedom of 6 negatives
 
 
-def test_margin_dw_is_the_margin_loss_of_its_draws() -> None:
-    y = torch.from_numpy(BATCHES["pairs"])
+@pytest.mark.parametrize("labels", BATCHES)
+def test_margin_dw_is_the_margin_loss_of_its_draws(labels) -> None:
+    y = torch.from_numpy(BATCHES[labels])
     points, module = embeddings(y.numpy()), built("margin-dw", {"margin": 0.2, "init_beta": 1.1})
     x = torch.from_numpy(points)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(8)
         loss = module(x, y).item()
         torch.manual_seed(8)
-        triplets = torch.stack(module.miner(x, y)).T.tolist()
+        negatives = draws(x, y)
+    triplets = [(a, p, negatives[a, p]) for a, p in pairs(y, True) if (y != y[a]).any()]
     hinges = [hinge(distance(points[a], points[p]) - 1.1 + 0.2) for a, p, _ in triplets]
     hinges += [hinge(1.1 - distance(points[a], points[n]) + 0.2) for a, _, n in triplets]
     assert loss == pytest.approx(mean([value for value in hinges if value > 0]), rel=1e-6)

@@ -10,15 +10,15 @@ import torch
 from tiny import MARGINS, tiny_bench
 from torch.nn.functional import normalize
 
-from benchmark.embeddings import load_embeddings, save_embeddings
-from benchmark.ensemble import concatenate
 from benchmark.errors import BenchmarkError
 from benchmark.jobs import EnsembleJob, Job, fold_seed
 from benchmark.methods.registry import build_method, method_entry
-from benchmark.optimisers import build_optimiser
 from benchmark.provenance import provenance, versions
 from benchmark.seeding import derived_seed, stream
-from benchmark.training import FoldTraining, run_fold
+from benchmark.training.embeddings import load_embeddings, save_embeddings
+from benchmark.training.ensemble import concatenate
+from benchmark.training.optimisers import build_optimiser
+from benchmark.training.training import FoldTraining, run_fold
 from protocols.catalogue import CCP_V1, MINI_V1, MLRC_V1
 from protocols.datasets.tensors import ImageTensors
 from protocols.fold import FoldImages

@@ -7,12 +7,12 @@ from conftest import Command, folds_in
 from test_benchmark_search import CONTRASTIVE, drive
 from tiny import tiny_bench
 
-from benchmark.calibration import measured_costs
-from benchmark.costs import given_costs, images_of_side
 from benchmark.methods.registry import method_entry
-from benchmark.plan import job_steps, plan
+from benchmark.oversight.calibration import measured_costs
+from benchmark.oversight.costs import given_costs, images_of_side
+from benchmark.oversight.plan import job_steps, plan
+from benchmark.oversight.workload import left_of
 from benchmark.suite import expected_work
-from benchmark.workload import left_of
 from results.store import Store
 
 GIVEN = ("--seconds-per-step", "0.5")

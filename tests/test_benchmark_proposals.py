@@ -9,15 +9,15 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.samplers import RandomSampler
 from optuna.trial import TrialState
 
-from benchmark.course import Course
 from benchmark.errors import BenchmarkError
-from benchmark.grid import grid_points
 from benchmark.methods.entry import MethodEntry
 from benchmark.methods.registry import METHODS
-from benchmark.proposals import _propose, counted_trials, open_round
-from benchmark.pruning import FIRST_LOOK, P_THRESHOLD, fold_rounds, is_pruned, predicted
-from benchmark.samplers import PREDICTED, shown_all
-from benchmark.warm_start import published_start
+from benchmark.search.course import Course
+from benchmark.search.grid import grid_points
+from benchmark.search.proposals import _propose, counted_trials, open_round
+from benchmark.search.pruning import FIRST_LOOK, P_THRESHOLD, fold_rounds, is_pruned, predicted
+from benchmark.search.samplers import PREDICTED, shown_all
+from benchmark.search.warm_start import published_start
 
 SPACE = {"x": FloatDistribution(0.0, 1.0), "y": FloatDistribution(0.0, 1.0)}
 

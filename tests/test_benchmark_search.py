@@ -16,7 +16,6 @@ from tiny import tiny_bench, without_timings
 from torch import Tensor, nn
 
 from benchmark.bench import Bench
-from benchmark.course import plain_course
 from benchmark.errors import BenchmarkError, Interrupted
 from benchmark.executors.inline import InlineExecutor
 from benchmark.executors.processes import WorkerPool
@@ -24,9 +23,10 @@ from benchmark.jobs import Work
 from benchmark.methods import registry
 from benchmark.methods.entry import MethodEntry
 from benchmark.methods.registry import method_entry
-from benchmark.proposals import open_round
-from benchmark.rules import SearchRules
-from benchmark.search import no_winner, winner
+from benchmark.search.course import plain_course
+from benchmark.search.proposals import open_round
+from benchmark.search.rules import SearchRules
+from benchmark.search.search import no_winner, winner
 from benchmark.suite import Driver, expected_work
 from protocols.spec import SearchBudget
 from results.record import FoldRecord, Record

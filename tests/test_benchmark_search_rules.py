@@ -1,7 +1,7 @@
 """Searches that are run otherwise than usual, and such as are stopped: forks, rounds, pruning, warm starts, stops.
 
-The generator of `benchmark.search` is driven by hand; its jobs are answered by a known surface, with real records whose
-value is replaced, so that nothing but one fold is trained.
+The generator of `benchmark.search.search` is driven by hand; its jobs are answered by a known surface, with real
+records whose value is replaced, so that nothing but one fold is trained.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,18 +18,18 @@ from rich.console import Console
 from tiny import MARGINS, tiny_bench
 
 from benchmark.bench import Bench
-from benchmark.course import course_notes
 from benchmark.errors import BenchmarkError
 from benchmark.jobs import Job
 from benchmark.methods.entry import MethodEntry
 from benchmark.methods.registry import method_entry
+from benchmark.oversight.status import remarks, status_lines
+from benchmark.oversight.workload import left_of
 from benchmark.progress import SuiteProgress
-from benchmark.rules import SearchRules
-from benchmark.search import no_winner, search, winner
-from benchmark.status import remarks, status_lines
-from benchmark.training import run_fold
-from benchmark.trials import open_trials
-from benchmark.workload import left_of
+from benchmark.search.course import course_notes
+from benchmark.search.rules import SearchRules
+from benchmark.search.search import no_winner, search, winner
+from benchmark.search.trials import open_trials
+from benchmark.training.training import run_fold
 from results.record import FoldRecord
 from results.store import Store
 from results.study import Study

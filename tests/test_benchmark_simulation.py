@@ -13,7 +13,7 @@ from tiny import tiny_bench
 from benchmark.executors.worker import perform
 from benchmark.jobs import Job, Work
 from benchmark.methods.registry import method_entry
-from benchmark.simulation import Batch, campaigns_at_once, play
+from benchmark.oversight.simulation import Batch, campaigns_at_once, play
 from benchmark.suite import Driver
 from results.record import Record
 from results.store import Store

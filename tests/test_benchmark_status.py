@@ -12,8 +12,8 @@ from tiny import MARGINS, tiny_bench
 from benchmark.bench import Bench
 from benchmark.methods.entry import Value
 from benchmark.methods.registry import method_entry
-from benchmark.status import remarks, shown, status_lines
-from benchmark.training import run_fold
+from benchmark.oversight.status import remarks, shown, status_lines
+from benchmark.training.training import run_fold
 from protocols.catalogue import MINI_V1
 from results.claims import campaign_claim, new_owner
 from results.record import FoldRecord

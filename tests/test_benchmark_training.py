@@ -10,13 +10,13 @@ from tiny import MARGINS, tiny_bench, without_timings
 from torch import Tensor, nn
 
 from benchmark.bench import Bench
-from benchmark.embeddings import load_embeddings
-from benchmark.learner import in_batches
 from benchmark.methods import registry
 from benchmark.methods.entry import MethodEntry
 from benchmark.methods.registry import method_entry
 from benchmark.seeding import stream
-from benchmark.training import FoldTraining, run_fold
+from benchmark.training.embeddings import load_embeddings
+from benchmark.training.learner import in_batches
+from benchmark.training.training import FoldTraining, run_fold
 from protocols.fold import FoldImages, Indices
 from protocols.metrics import evaluate
 from protocols.model import build_model

@@ -10,7 +10,7 @@ import pytest
 from optuna.distributions import FloatDistribution
 from postgres import DATABASES, PASSWORD, PostgreSQL, new_address, postgresql
 
-from benchmark.trials import database_errors, open_trials
+from benchmark.search.trials import database_errors, open_trials
 from results import database
 from results.errors import StoreUnavailable
 from results.store import Store
@@ -94,7 +94,7 @@ def test_a_trial_that_another_process_told_meanwhile_is_left_as_it_is(tmp_path: 
     from tiny import tiny_bench  # here, with torch, as the processes of the test above import this file
 
     from benchmark.methods.registry import method_entry
-    from benchmark.search import search
+    from benchmark.search.search import search
 
     bench = tiny_bench(tmp_path)
     with Store.open(str(tmp_path / "store.db")) as store:

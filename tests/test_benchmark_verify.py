@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from conftest import SETTINGS, Command, draw_images, options
 
-from benchmark.recorded import recorded_protocol
-from benchmark.verify import differing
+from benchmark.oversight.recorded import recorded_protocol
+from benchmark.oversight.verify import differing
 from protocols.catalogue import PUBLISHED
 from protocols.derive import derive
 from results.store import Store

@@ -14,11 +14,11 @@ import pytest
 from optuna.distributions import FloatDistribution
 from tiny import MARGINS, tiny_bench
 
-from benchmark.course import plain_course
 from benchmark.methods.entry import Value
 from benchmark.methods.registry import method_entry
-from benchmark.samplers import make_sampler
-from benchmark.training import run_fold
+from benchmark.search.course import plain_course
+from benchmark.search.samplers import make_sampler
+from benchmark.training.training import run_fold
 from protocols.catalogue import DEMO_V1
 from protocols.derive import settable_fields
 

@@ -12,7 +12,7 @@ from test_protocols_metrics import gaussian_classes, points, rounded_classes, wh
 from tiny import tiny_bench
 
 from benchmark.methods.registry import method_entry
-from benchmark.training import run_fold
+from benchmark.training.training import run_fold
 from protocols import candidates
 from protocols.errors import ProtocolError
 from protocols.metrics import Evaluation, evaluate

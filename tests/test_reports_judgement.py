@@ -7,15 +7,15 @@ from xml.etree import ElementTree
 import pytest
 from gate_records import N_RUNS, OLD, PROTOCOL, final, made_with, records, side
 
-from benchmark.failure import RESULT_REASONS
-from reports.comparability import differences
+from benchmark.training.failure import RESULT_REASONS
 from reports.errors import ReportError
-from reports.judgement import compare, foretold, measure, until_decided
-from reports.judgement_text import as_dict, to_lines, verdict_line
-from reports.junit import Case, to_junit
-from reports.sequential import boundaries, schedule
-from reports.sides import OWN_DOING, Side, paired_values, side_of_records
-from reports.verdict import Verdict
+from reports.gate.comparability import differences
+from reports.gate.judgement import compare, foretold, measure, until_decided
+from reports.gate.judgement_text import as_dict, to_lines, verdict_line
+from reports.gate.junit import Case, to_junit
+from reports.gate.sides import OWN_DOING, Side, paired_values, side_of_records
+from reports.gate.verdict import Verdict
+from reports.statistics.sequential import boundaries, schedule
 
 WORSE = [value - 0.1 + index / 1000 for index, value in enumerate(OLD)]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.errors import ReportError
-from reports.paired import holm, paired_difference
+from reports.statistics.paired import holm, paired_difference
 
 
 def numbered(*values: float) -> dict[int, float]:

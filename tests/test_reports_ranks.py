@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from reports.errors import ReportError
-from reports.paired import holm, paired_difference
-from reports.ranks import (
+from reports.statistics.paired import holm, paired_difference
+from reports.statistics.ranks import (
     RankInterval,
     groups,
     interquartile_mean,

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from figure_records import fold, identity
 
-from reports.search_budget import COLUMNS, MEAN_COLUMNS, best_so_far, mean_best_so_far
+from reports.statistics.search_budget import COLUMNS, MEAN_COLUMNS, best_so_far, mean_best_so_far
 from results.record import FoldRecord
 
 

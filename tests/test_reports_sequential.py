@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from reports.errors import ReportError
-from reports.judgement import until_decided
-from reports.paired import paired_difference
-from reports.sequential import boundaries, cubic, schedule
-from reports.verdict import Verdict
+from reports.gate.judgement import until_decided
+from reports.gate.verdict import Verdict
+from reports.statistics.paired import paired_difference
+from reports.statistics.sequential import boundaries, cubic, schedule
 
 PAGE = Path(__file__).parents[1] / "docs" / "compare_power.md"
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.errors import ReportError
-from reports.statistics import mean_interval
+from reports.statistics.intervals import mean_interval
 
 
 @pytest.mark.parametrize(

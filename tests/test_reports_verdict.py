@@ -7,7 +7,7 @@ from gate_records import OLD
 from scipy import stats
 
 from reports.errors import ReportError
-from reports.verdict import Verdict, judge
+from reports.gate.verdict import Verdict, judge
 
 Runs = dict[int, float]
 

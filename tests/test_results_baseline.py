@@ -8,12 +8,12 @@ import pytest
 from gate_records import OLD, final, side
 
 from reports.errors import ReportError
-from reports.judgement import compare
-from reports.sides import baseline_method, side_of_baseline
-from reports.verdict import Verdict
+from reports.gate.judgement import compare
+from reports.gate.sides import baseline_method, side_of_baseline
+from reports.gate.verdict import Verdict
 from results.baseline import Baseline, read_baseline, write_baseline
 from results.errors import ResultsError
-from results.fingerprints import protocol_digest
+from results.exchange.fingerprints import protocol_digest
 
 
 def baseline() -> Baseline:

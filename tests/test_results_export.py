@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from reports.frame import runs_frame
 from reports.tables import result_tables
 from results.errors import ResultsError
-from results.export import exports, file_name, read_export, write_export
-from results.merging import collect, export_files, load_folder
+from results.exchange.export import exports, file_name, read_export, write_export
+from results.exchange.merging import collect, export_files, load_folder
 from results.record import FoldRecord, Record
 from results.store import Merged, Store
 

@@ -9,8 +9,8 @@ from benchmark.jobs import EnsembleJob
 from benchmark.jobs import fold_seed as seed_of_job
 from benchmark.methods.registry import METHODS, space_hash, space_json
 from protocols.catalogue import PUBLISHED
-from results.fingerprints import ensemble_id, fold_seed, job_id, protocol_digest
-from results.fingerprints import space_hash as hash_of_space
+from results.exchange.fingerprints import ensemble_id, fold_seed, job_id, protocol_digest
+from results.exchange.fingerprints import space_hash as hash_of_space
 
 
 def test_the_rules_said_again_are_those_of_protocols_jobs_and_seeds(tmp_path: Path) -> None:

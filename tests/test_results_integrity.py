@@ -8,8 +8,8 @@ import pytest
 from genuine import VALUES, final_run, fold, identity, metrics, study
 
 from results.errors import ResultsError
-from results.fingerprints import ensemble_id, fold_seed, job_id, protocol_digest
-from results.integrity import check_records, incomplete_runs
+from results.exchange.fingerprints import ensemble_id, fold_seed, job_id, protocol_digest
+from results.exchange.integrity import check_records, incomplete_runs
 from results.record import Check, FoldRecord, Record, RunRecord, Validation
 
 RUN = final_run(identity("ms", 1, margin=0.1), [0.2, 0.25, 0.3, 0.35], 0.4)

@@ -20,7 +20,7 @@ from conftest import Command
 from postgres import DATABASES, new_address
 from sqlalchemy import Connection, inspect, text
 
-from benchmark.trials import open_trials
+from benchmark.search.trials import open_trials
 from results import schema
 from results.database import Database
 from results.errors import ResultsError

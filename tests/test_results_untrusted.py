@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from results.errors import ResultsError
-from results.untrusted import LARGEST_WHOLE, MOST_BYTES, parse_untrusted, read_untrusted
+from results.exchange.untrusted import LARGEST_WHOLE, MOST_BYTES, parse_untrusted, read_untrusted
 
 TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]))
 NUMBERS = st.integers(-LARGEST_WHOLE, LARGEST_WHOLE) | st.floats(allow_nan=False, allow_infinity=False)

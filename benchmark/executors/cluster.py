@@ -20,15 +20,15 @@ from distributed import Future as Reply
 from distributed import KilledWorker
 
 from benchmark.bench import Bench
-from benchmark.console import say_error
+from benchmark.commands.console import say_error
 from benchmark.errors import BenchmarkError
 from benchmark.executors.connection import ANSWER_S, Connection
 from benchmark.executors.contract import ClusterAway, WorkerDied
 from benchmark.executors.joining import NotJoined, join, leave, perform_here
 from benchmark.executors.offering import offer_of, unlike
-from benchmark.failure import one_line
 from benchmark.jobs import Work
 from benchmark.provenance import versions
+from benchmark.training.failure import one_line
 from results.claims import new_owner
 from results.errors import ResultsError
 from results.record import FoldRecord, Record

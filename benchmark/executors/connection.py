@@ -14,7 +14,7 @@ from distributed import Client
 from distributed import Future as Reply
 
 from benchmark.errors import BenchmarkError
-from benchmark.failure import one_line
+from benchmark.training.failure import one_line
 
 ANSWER_S = 15.0  # for what takes no time
 

@@ -20,13 +20,13 @@ from typing import Any
 import torch
 
 from benchmark.bench import Bench, default_device
-from benchmark.checkpoint import remove_checkpoints
-from benchmark.embeddings import check_place
 from benchmark.errors import BenchmarkError
 from benchmark.executors.worker import hold
-from benchmark.failure import is_result
 from benchmark.jobs import Work
 from benchmark.provenance import device_name, package, versions
+from benchmark.training.checkpoint import remove_checkpoints
+from benchmark.training.embeddings import check_place
+from benchmark.training.failure import is_result
 from protocols.datasets import load_dataset
 from protocols.datasets.cache import PixelCache
 from protocols.errors import ProtocolError

@@ -24,11 +24,11 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 
 from benchmark.bench import Bench
-from benchmark.console import say_error
+from benchmark.commands.console import say_error
 from benchmark.executors.contract import WorkerDied
 from benchmark.executors.worker import hold
-from benchmark.failure import one_line
 from benchmark.memory import prefer_huge_pages, resident_peak_bytes
+from benchmark.training.failure import one_line
 from protocols.datasets.files import size_text
 
 P = ParamSpec("P")

@@ -5,10 +5,10 @@ import os
 import torch
 
 from benchmark.bench import Bench
-from benchmark.ensemble import concatenate
 from benchmark.jobs import EnsembleJob, Work
 from benchmark.memory import retain_heap
-from benchmark.training import run_fold
+from benchmark.training.ensemble import concatenate
+from benchmark.training.training import run_fold
 from results.record import Record
 
 _bench: Bench | None = None

@@ -4,23 +4,37 @@
     theta_c = acos <x_i, w_c>
 
 Where theta + margin passes 180 degrees the own-class term is cos(theta) - m sin(m) with m in radians, so that it keeps
-falling, as in the authors' code; PML's early releases lacked this branch. The weights have unit length in the formula,
-not in memory. The paper's margin is in radians (0.5 = 28.6 degrees).
+falling, as in the authors' code; PML's early releases lacked this branch. PML's ArcFaceLoss is the reference. The
+weights have unit length in the formula, not in memory. The paper's margin is in radians (0.5 = 28.6 degrees).
 """
 
-from optuna.distributions import FloatDistribution
-from pytorch_metric_learning.losses import ArcFaceLoss
-from torch import nn
+from math import pi, radians, sin
 
-from benchmark.methods.distances import DotProductToUnit
+import torch
+from optuna.distributions import FloatDistribution
+from torch import Tensor, nn
+
 from benchmark.methods.entry import W_LR, MethodEntry, own_weights_lr
+from benchmark.methods.large_margin import LargeMarginSoftmax
+
+
+class ArcFace(LargeMarginSoftmax):
+    """A margin on the angle, in degrees."""
+
+    def __init__(self, n_classes: int, embedding_dim: int, margin: float, scale: float) -> None:
+        super().__init__(n_classes, embedding_dim, scale)
+        self.margin = radians(margin)
+
+    def of_own_class(self, cosines: Tensor) -> Tensor:
+        """As the module says."""
+        angles = cosines.clamp(-1, 1).acos()
+        beyond = angles.cos() - self.margin * sin(self.margin)
+        return torch.where(angles <= pi - self.margin, (angles + self.margin).cos(), beyond)
 
 
 def build(*, n_classes: int, embedding_dim: int, margin: float, scale: float) -> nn.Module:
-    """PML's loss; `margin` in degrees; class weights start as normal draws."""
-    loss: nn.Module = ArcFaceLoss(num_classes=n_classes, embedding_size=embedding_dim, margin=margin, scale=scale)
-    loss.distance = DotProductToUnit()  # set afterwards: the constructor insists on PML's own cosine
-    return loss
+    """`margin` in degrees; class weights start as normal draws."""
+    return ArcFace(n_classes, embedding_dim, margin, scale)
 
 
 ENTRY = MethodEntry(

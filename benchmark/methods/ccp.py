@@ -29,13 +29,13 @@ from optuna.distributions import FloatDistribution, IntDistribution
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from benchmark.context import Context
 from benchmark.errors import BenchmarkError
 from benchmark.methods import contrastive, contrastive_cosine, ms, triplet
 from benchmark.methods.entry import W_LR, MethodEntry, Space, Value
 from benchmark.methods.k_center import covering_radii, greedy_k_center, spread
 from benchmark.methods.projection import Projection
 from benchmark.methods.references import refuse_without_references
+from benchmark.training.context import Context
 
 PATIENCE = 3  # validations without gain that end a problem
 GAIN = 1e-5  # MAP@R above the problem's best that counts as a gain

@@ -17,8 +17,8 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from torch import nn
 
 from benchmark.errors import BenchmarkError
-from benchmark.failure import one_line
 from benchmark.methods.entry import W_LR, Family, MethodEntry, Space, Value, own_weights_lr
+from benchmark.training.failure import one_line
 from protocols.errors import did_you_mean
 
 PROBE_DIM = 128  # width at which a class is built to see whether it owns weights

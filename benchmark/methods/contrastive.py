@@ -5,20 +5,36 @@
 
 Each side is averaged over its own pairs with a positive hinge, so few violations weigh as much as many. A pair counts
 in both orders. The 2006 paper squares both terms, halves them, has no positive margin and averages over all pairs.
+PML's ContrastiveLoss is the reference. With `ref_emb` and `ref_labels` the batch is compared with these instead of with
+itself.
 """
 
 from optuna.distributions import FloatDistribution
-from pytorch_metric_learning.losses import ContrastiveLoss
-from torch import nn
+from torch import Tensor, nn
 
 from benchmark.methods.distances import euclidean
 from benchmark.methods.entry import MethodEntry
+from benchmark.methods.pairs import PairLoss, mean_over_positive
+
+
+class Contrastive(PairLoss):
+    """The two hinges on one distance; `snr` has another."""
+
+    def __init__(self, pos_margin: float, neg_margin: float, distance: nn.Module) -> None:
+        super().__init__(distance)
+        self.pos_margin = pos_margin
+        self.neg_margin = neg_margin
+
+    def of_pairs(self, distances: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """As the module says."""
+        too_far = (distances - self.pos_margin).relu() * positive
+        too_near = (self.neg_margin - distances).relu() * negative
+        return mean_over_positive(too_far) + mean_over_positive(too_near)
 
 
 def build(*, n_classes: int, embedding_dim: int, pos_margin: float, neg_margin: float) -> nn.Module:
-    """PML's loss with the distance of the protocol's embeddings."""
-    loss: nn.Module = ContrastiveLoss(pos_margin=pos_margin, neg_margin=neg_margin, distance=euclidean())
-    return loss
+    """A module without weights."""
+    return Contrastive(pos_margin, neg_margin, euclidean())
 
 
 ENTRY = MethodEntry(

@@ -5,37 +5,35 @@
 S is the dot product, at most 1, so a positive pair always counts. The sums are not averaged over pairs: what an image
 is compared with more often weighs more, so the loss grows with the batch, with a memory and with a set of references.
 The cross-batch-memory authors' code adds S itself for a negative beyond the margin, a constant more and the same
-gradient. PML's loss agrees once its averages are taken away, which its reducer does here. With `ref_emb` and
-`ref_labels` the batch is compared with these instead of with itself.
+gradient. PML's ContrastiveLoss is the reference once its averages are taken away. With `ref_emb` and `ref_labels` the
+batch is compared with these instead of with itself.
 """
 
+import torch
 from optuna.distributions import FloatDistribution
-from pytorch_metric_learning.losses import ContrastiveLoss
-from pytorch_metric_learning.reducers import BaseReducer
 from torch import Tensor, nn
 
 from benchmark.methods.distances import dot_product
 from benchmark.methods.entry import MethodEntry
+from benchmark.methods.pairs import PairLoss
 
 
-class SumPerImage(BaseReducer):  # type: ignore[misc]  # PML carries no types
-    """Sums the losses of all pairs and divides by the number of images in the batch."""
+class ContrastiveCosine(PairLoss):
+    """Sums of hinges on similarities."""
 
-    def pos_pair_reduction(self, losses: Tensor, loss_indices: object, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """(P,) losses of pairs and (B, D) embeddings -> scalar."""
-        return losses.sum() / len(embeddings)
+    def __init__(self, neg_margin: float) -> None:
+        super().__init__(dot_product())
+        self.neg_margin = neg_margin
 
-    def neg_pair_reduction(self, losses: Tensor, loss_indices: object, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """As `pos_pair_reduction`."""
-        return losses.sum() / len(embeddings)
+    def of_pairs(self, distances: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """As the module says; the distances are similarities."""
+        hinges = torch.where(positive, 1 - distances, (distances - self.neg_margin) * negative).relu()
+        return hinges.sum() / len(hinges)
 
 
 def build(*, n_classes: int, embedding_dim: int, neg_margin: float) -> nn.Module:
-    """PML's loss with similarities for distances and sums for means."""
-    loss: nn.Module = ContrastiveLoss(
-        pos_margin=1.0, neg_margin=neg_margin, distance=dot_product(), reducer=SumPerImage()
-    )
-    return loss
+    """A module without weights."""
+    return ContrastiveCosine(neg_margin)
 
 
 ENTRY = MethodEntry(

@@ -29,13 +29,13 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from benchmark.context import Context
 from benchmark.errors import BenchmarkError
 from benchmark.methods import proxy_anchor, proxy_nca, proxy_nca_pp
 from benchmark.methods.classes import PROBE_DIM, middle
 from benchmark.methods.entry import W_LR, MethodEntry, Space
 from benchmark.methods.hierarchy import Clustering, CoarseLevel
 from benchmark.methods.proxies import ProxyWeight, ignores_length, proxy_weight
+from benchmark.training.context import Context
 
 UPDATE_EVERY = (50, 100, 200)  # steps
 

@@ -16,10 +16,9 @@ from math import log
 import torch
 from torch import Tensor, nn
 
-from benchmark.methods.distances import euclidean
 from benchmark.methods.entry import MethodEntry
-from benchmark.methods.margin import MARGIN
-from benchmark.methods.ms import Mined
+from benchmark.methods.margin import MARGIN, Margin, mean_by_count
+from benchmark.methods.pairs import pair_masks
 
 CUTOFF = 0.5  # the distance below which the weight grows no more
 
@@ -35,28 +34,31 @@ def log_weights(distances: Tensor, embedding_dim: int) -> Tensor:
     return (-log_density(distances.clamp(1e-4, 2 - 1e-4), embedding_dim)).clamp(max=cap)
 
 
-class DistanceWeighted(nn.Module):
-    """One drawn negative for every positive pair of the batch."""
+class DistanceWeightedMargin(Margin):
+    """The loss of `margin` with one drawn negative for every positive pair of the batch."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.distance = euclidean()
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:  # type: ignore[override]  # no references
+        """(B, D) float and (B,) int64 -> scalar."""
+        positive, negative = pair_masks(labels)
+        distances = self.distance(embeddings, None)
+        too_far, too_near = self.hinges(distances, labels)
+        anchors = torch.arange(len(labels), device=labels.device)[:, None]
+        drawn = too_near[anchors, draw(distances, negative, embeddings.shape[1])]
+        counted = positive & negative.any(dim=1, keepdim=True)
+        return mean_by_count(too_far, counted, drawn, counted)
 
-    @torch.no_grad()
-    def forward(self, embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, D) float and (B,) int64 -> three (T,) int64: anchors, positives, negatives."""
-        same = labels[:, None] == labels
-        weights = log_weights(self.distance(embeddings), embeddings.shape[1]).masked_fill(same, -torch.inf)
-        lonely = same.all(dim=1, keepdim=True)  # an anchor without a negative: it draws anything and is left out
-        drawn = weights.masked_fill(lonely, 0).softmax(dim=1).multinomial(len(labels), replacement=True)
-        anchors, positives = (same.fill_diagonal_(False) & ~lonely).nonzero(as_tuple=True)
-        return anchors, positives, drawn[anchors, positives]
+
+@torch.no_grad()
+def draw(distances: Tensor, negative: Tensor, embedding_dim: int) -> Tensor:
+    """(B, B) distances and mask -> (B, B) int64: for each pair (a, p) a negative of a; any image if a has none."""
+    weights = log_weights(distances, embedding_dim).masked_fill(~negative, -torch.inf)
+    lonely = ~negative.any(dim=1, keepdim=True)
+    return weights.masked_fill(lonely, 0).softmax(dim=1).multinomial(len(negative), replacement=True)
 
 
 def build(*, n_classes: int, embedding_dim: int, margin: float, init_beta: float) -> nn.Module:
-    """The module of `margin` behind the sampler."""
-    loss = MARGIN.build(n_classes=n_classes, embedding_dim=embedding_dim, margin=margin, init_beta=init_beta)
-    return Mined(loss, DistanceWeighted())
+    """One boundary for all classes."""
+    return DistanceWeightedMargin(margin, init_beta)
 
 
 ENTRY = MethodEntry(

@@ -4,17 +4,18 @@
                          + 1/beta  log(1 + sum over negatives of e^( beta  (S_ij - base)))
 
 S is the dot product. The miner keeps a positive with S < hardest negative + epsilon and a negative with S > hardest
-positive - epsilon (the hardest positive is the least similar one). PML and the paper agree; the paper always mines.
-Images without a kept pair count as 0 in the mean.
+positive - epsilon (the hardest positive is the least similar one). PML's MultiSimilarityLoss and MultiSimilarityMiner
+are the reference, and agree with the paper, which always mines. Images without a kept pair count as 0 in the mean. With
+`ref_emb` and `ref_labels` the batch is compared with these instead of with itself.
 """
 
+import torch
 from optuna.distributions import FloatDistribution
-from pytorch_metric_learning.losses import MultiSimilarityLoss
-from pytorch_metric_learning.miners import MultiSimilarityMiner
 from torch import Tensor, nn
 
 from benchmark.methods.distances import dot_product
 from benchmark.methods.entry import MethodEntry
+from benchmark.methods.pairs import PairLoss, log_one_plus_sum_exp
 
 _SOURCE = "Wang et al., CVPR 2019, https://arxiv.org/abs/1904.06627"
 _FORMULA = (
@@ -23,36 +24,45 @@ _FORMULA = (
 )
 
 
-class Mined(nn.Module):
-    """A pair loss over the pairs that a miner keeps in each batch."""
+class MultiSimilarity(PairLoss):
+    """The mean over images; with an `epsilon`, of the pairs that the miner keeps."""
 
-    def __init__(self, loss: nn.Module, miner: nn.Module) -> None:
-        super().__init__()
-        self.loss = loss
-        self.miner = miner
+    def __init__(self, alpha: float, beta: float, base: float, epsilon: float | None = None) -> None:
+        super().__init__(dot_product())
+        self.alpha, self.beta, self.base, self.epsilon = alpha, beta, base, epsilon
 
-    def forward(
-        self, embeddings: Tensor, labels: Tensor, *, ref_emb: Tensor | None = None, ref_labels: Tensor | None = None
-    ) -> Tensor:
-        """(B, D) float and (B,) int64, and with references (R, D) and (R,) -> scalar."""
-        references = () if ref_emb is None else (ref_emb, ref_labels)
-        mined = self.miner(embeddings, labels, *references)
-        loss: Tensor = self.loss(embeddings, labels, mined, *references)
-        return loss
+    def of_pairs(self, distances: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """As the module says; the distances are similarities."""
+        if self.epsilon is not None:
+            positive, negative = mined(distances, positive, negative, self.epsilon)
+        excess = distances - self.base
+        attraction = log_one_plus_sum_exp(-self.alpha * excess, positive) / self.alpha
+        repulsion = log_one_plus_sum_exp(self.beta * excess, negative) / self.beta
+        return (attraction + repulsion).mean()
+
+
+@torch.no_grad()
+def mined(similarities: Tensor, positive: Tensor, negative: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    """The masks of the pairs that are not easier than all pairs of the other kind with the same anchor."""
+    limits = torch.finfo(similarities.dtype)
+    hardest_negative = similarities.masked_fill(~negative, limits.min).amax(dim=1, keepdim=True)
+    hardest_positive = similarities.masked_fill(~positive, limits.max).amin(dim=1, keepdim=True)
+    return (
+        positive & (similarities - epsilon < hardest_negative),
+        negative & (similarities + epsilon > hardest_positive),
+    )
 
 
 def build(*, n_classes: int, embedding_dim: int, alpha: float, beta: float, base: float) -> nn.Module:
-    """PML's loss with the similarity of the protocol's embeddings."""
-    loss: nn.Module = MultiSimilarityLoss(alpha=alpha, beta=beta, base=base, distance=dot_product())
-    return loss
+    """A module without weights."""
+    return MultiSimilarity(alpha, beta, base)
 
 
 def build_mined(
     *, n_classes: int, embedding_dim: int, alpha: float, beta: float, base: float, epsilon: float
 ) -> nn.Module:
-    """The same loss behind PML's miner."""
-    loss = build(n_classes=n_classes, embedding_dim=embedding_dim, alpha=alpha, beta=beta, base=base)
-    return Mined(loss, MultiSimilarityMiner(epsilon=epsilon, distance=dot_product()))
+    """The same behind the miner."""
+    return MultiSimilarity(alpha, beta, base, epsilon)
 
 
 MS = MethodEntry(

@@ -4,9 +4,9 @@ import torch
 from torch.nn.functional import normalize
 
 from benchmark.errors import BenchmarkError
-from benchmark.failure import one_line
 from benchmark.methods.classes import middle
 from benchmark.methods.entry import W_LR, MethodEntry
+from benchmark.training.failure import one_line
 
 
 def refuse_without_references(base: MethodEntry, composer: str, others: str) -> None:

@@ -5,30 +5,51 @@
   + regularizer_weight x mean over the batch of |sum of the coordinates of x_i|,    d(i, j) = var(x_i - x_j) / var(x_i)
 
 The variances run over the coordinates of one embedding, so d is not symmetric. The last term keeps embeddings at zero
-mean, where d is a ratio of squared lengths. PML and the paper agree up to the means over non-zero hinges.
+mean, where d is a ratio of squared lengths. PML's SignalToNoiseRatioContrastiveLoss with its ZeroMeanRegularizer is the
+reference, and agrees with the paper up to the means over non-zero hinges; its distance holds B x B x D differences,
+this one none. With `ref_emb` and `ref_labels` the batch is compared with these instead of with itself.
 """
 
+import torch
 from optuna.distributions import FloatDistribution
-from pytorch_metric_learning.distances import SNRDistance
-from pytorch_metric_learning.losses import SignalToNoiseRatioContrastiveLoss
-from pytorch_metric_learning.regularizers import ZeroMeanRegularizer
-from torch import nn
+from torch import Tensor, nn
 
+from benchmark.methods.contrastive import Contrastive
 from benchmark.methods.entry import MethodEntry
+
+
+class NoiseToSignal(nn.Module):
+    """var(a - b) / var(a): the ratio of the squared lengths of a - b and a, once their means are taken away."""
+
+    def forward(self, embeddings: Tensor, ref_emb: Tensor | None = None) -> Tensor:
+        """(B, D), and with references (R, D) -> (B, R)."""
+        signals = embeddings - embeddings.mean(dim=1, keepdim=True)
+        others = signals if ref_emb is None else ref_emb - ref_emb.mean(dim=1, keepdim=True)
+        # Not by a matrix product: the distance of an image to its copy must be exactly 0, or its hinge would count.
+        noise = torch.cdist(signals, others, compute_mode="donot_use_mm_for_euclid_dist").square()
+        return noise / signals.square().sum(dim=1, keepdim=True)
+
+
+class SignalToNoise(Contrastive):
+    """`Contrastive` on the ratio, and the term of the mean."""
+
+    def __init__(self, pos_margin: float, neg_margin: float, regularizer_weight: float) -> None:
+        super().__init__(pos_margin, neg_margin, NoiseToSignal())
+        self.regularizer_weight = regularizer_weight
+
+    def forward(
+        self, embeddings: Tensor, labels: Tensor, *, ref_emb: Tensor | None = None, ref_labels: Tensor | None = None
+    ) -> Tensor:
+        """(B, D) float and (B,) int64, and with references (R, D) and (R,) -> scalar."""
+        contrastive = super().forward(embeddings, labels, ref_emb=ref_emb, ref_labels=ref_labels)
+        return contrastive + self.regularizer_weight * embeddings.sum(dim=1).abs().mean()
 
 
 def build(
     *, n_classes: int, embedding_dim: int, pos_margin: float, neg_margin: float, regularizer_weight: float
 ) -> nn.Module:
-    """PML's loss and its zero-mean regulariser, on the protocol's embeddings."""
-    loss: nn.Module = SignalToNoiseRatioContrastiveLoss(
-        pos_margin=pos_margin,
-        neg_margin=neg_margin,
-        distance=SNRDistance(normalize_embeddings=False),
-        embedding_regularizer=ZeroMeanRegularizer(),
-        embedding_reg_weight=regularizer_weight,
-    )
-    return loss
+    """A module without weights."""
+    return SignalToNoise(pos_margin, neg_margin, regularizer_weight)
 
 
 ENTRY = MethodEntry(

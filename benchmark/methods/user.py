@@ -18,9 +18,9 @@ from pytorch_metric_learning import losses
 from torch.nn.functional import normalize
 
 from benchmark.errors import BenchmarkError
-from benchmark.failure import one_line
 from benchmark.methods.classes import PROBE_DIM, class_entry, is_module_class
 from benchmark.methods.entry import MethodEntry
+from benchmark.training.failure import one_line
 from protocols.errors import did_you_mean
 
 GROUP = "mlrc.methods"  # entry-point group of plug-ins: each names a MethodEntry or a class

@@ -21,10 +21,10 @@ import torch
 from optuna.distributions import IntDistribution
 from torch import Tensor, nn
 
-from benchmark.context import Context
 from benchmark.methods import contrastive
 from benchmark.methods.entry import MethodEntry, Value
 from benchmark.methods.references import refuse_without_references
+from benchmark.training.context import Context
 
 START_STEP = 1000  # the authors' and CCP's
 CCP_BASES = ("contrastive", "contrastive-cosine")  # C2 and C1, the two that CCP ran with a memory

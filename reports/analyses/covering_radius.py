@@ -19,7 +19,7 @@ from scipy.spatial.distance import cdist
 
 from reports.analyses.drawing import Drawing, Gallery, by_subject, gallery, line_look, open_axes, values_of
 from reports.analyses.embedded import Embedded, Floats, Images
-from reports.statistics import mean_interval
+from reports.statistics.intervals import mean_interval
 from reports.tables import variant_labels
 from results.record import FoldRecord, Record
 

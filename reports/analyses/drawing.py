@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
 from reports.errors import ReportError
-from reports.style import COLOURS, GRID
 from reports.headings import printable
+from reports.style import COLOURS, GRID
 from results.record import Identity, Record
 
 MARKERS = "os^DvPX*"

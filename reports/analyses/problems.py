@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from reports.analyses.drawing import Drawing, Gallery, Subject, by_subject, gallery, open_axes
-from reports.statistics import mean_interval
+from reports.statistics.intervals import mean_interval
 from reports.style import COLOURS
 from results.record import FoldRecord, Record
 

@@ -11,9 +11,9 @@ from functools import cached_property
 
 from reports.frame import Setting
 from reports.notes import is_external
-from reports.ranks import RankInterval, groups, rank_intervals
 from reports.site.intervals import Scale, scale
 from reports.site.names import marked
+from reports.statistics.ranks import RankInterval, groups, rank_intervals
 from reports.tables import Cell, Row, Table
 from results.comparison import Comparison
 from results.record import FoldRecord, Identity, Record, RunRecord

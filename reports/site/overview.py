@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from reports.frame import BASELINES, Setting
 from reports.grid import LACKS_RUNS
 from reports.headings import metric_heading
-from reports.ranks import interquartile_mean
 from reports.site.boards import Board
 from reports.site.names import file_stem
+from reports.statistics.ranks import interquartile_mean
 from reports.tables import Cell, Row
 
 SHADES = 5

@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from reports.search_budget import SEARCH, best_so_far
 from reports.site.charts import Chart, Path, Plane
 from reports.site.material import Searched, Space
+from reports.statistics.search_budget import SEARCH, best_so_far
 from results.comparison import Comparison
 from results.record import Record
 from results.study import Study

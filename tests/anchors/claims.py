@@ -30,7 +30,7 @@ from benchmark.methods.entry import Value
 from protocols.catalogue import protocol_named
 from protocols.derive import derive
 from reports.frame import SETTINGS
-from reports.statistics import mean_interval
+from reports.statistics.intervals import mean_interval
 from results.record import Record
 
 ONE_PROBLEM = f"{Path(__file__).with_name('one_problem.py').as_posix()}:OneProblem"

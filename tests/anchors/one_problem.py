@@ -6,9 +6,9 @@ there is no projection term either, and no `lambda`.
 
 from typing import Any, ClassVar
 
-from benchmark.context import Context
 from benchmark.methods import contrastive
 from benchmark.methods.ccp import ENTRIES, ChanceConstraints
+from benchmark.training.context import Context
 
 
 class OneProblem(ChanceConstraints):

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from benchmark.console import INTERRUPTED, USAGE, errors, say_error
+from benchmark.commands.console import INTERRUPTED, USAGE, errors, say_error
+from benchmark.commands.options import SuiteOptions
 from benchmark.errors import BenchmarkError, Interrupted
 from benchmark.methods.entry import Value
-from benchmark.options import SuiteOptions
 from benchmark.workshop import assemble, run_suite
 from protocols.errors import ProtocolError
 from reports.errors import ReportError
 from reports.frame import Setting, runs_frame
-from reports.statistics import mean_interval
+from reports.statistics.intervals import mean_interval
 from results.errors import ResultsError
 from results.record import FoldRecord, Record
 from results.store import Store

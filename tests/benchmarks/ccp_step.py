@@ -27,11 +27,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from benchmark.context import Context
 from benchmark.memory import retain_heap
 from benchmark.methods.ccp import PATIENCE
 from benchmark.methods.registry import METHODS, build_method
-from benchmark.optimisers import build_optimiser
+from benchmark.training.context import Context
+from benchmark.training.optimisers import build_optimiser
 from protocols.catalogue import LITE_V1, MLRC_V1
 from protocols.model import EmbeddingModel, build_model, normalised
 
@@ -85,6 +85,7 @@ def chain(name: str, model: EmbeddingModel, generator: torch.Generator) -> tuple
         for _ in range(1 + PATIENCE):
             method.after_validation(0.5, context)
         assert method.summary()["n_problems"] == 2
+        method.after_validation(0.5, context)  # the second problem's first best
     return method, context
 
 

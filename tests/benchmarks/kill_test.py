@@ -23,17 +23,17 @@ from pathlib import Path
 
 import torch
 
-from benchmark import checkpoint
 from benchmark.bench import Bench
-from benchmark.checkpoint import remove_checkpoints
-from benchmark.embeddings import load_embeddings
 from benchmark.executors.worker import hold
 from benchmark.jobs import Job
 from benchmark.methods import hpl, xbm
 from benchmark.methods.entry import Value
 from benchmark.methods.registry import method_entry
 from benchmark.provenance import code_revision
-from benchmark.training import run_fold
+from benchmark.training import checkpoint
+from benchmark.training.checkpoint import remove_checkpoints
+from benchmark.training.embeddings import load_embeddings
+from benchmark.training.training import run_fold
 from protocols.catalogue import protocol_named
 from protocols.datasets import load_dataset
 from protocols.derive import derive

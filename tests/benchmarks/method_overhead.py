@@ -5,7 +5,7 @@ have begun and XBM's memory is full and counts, as in the middle of a job; other
 penalty and the optimiser's step. Milliseconds are medians on one thread. `share` is that of a step of `lite` (its
 network forward and backward, batch 32, without a loss), measured in the same process. `waits` counts the operations
 that make the host wait for a device: those that read a value or find out how many there are (a copy to the host is not
-seen on a CPU). Most are pytorch-metric-learning's.
+seen on a CPU).
 
 Run `python tests/benchmarks/method_overhead.py [METHOD ...]`: a table on standard error, one JSON line on standard
 output. About two minutes for all methods.
@@ -25,33 +25,36 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchmark.context import Context
 from benchmark.memory import prefer_huge_pages
 from benchmark.methods.classes import middle
 from benchmark.methods.entry import W_LR, MethodEntry
 from benchmark.methods.registry import METHODS, build_method, method_entry
 from benchmark.methods.xbm import START_STEP, CrossBatchMemory
+from benchmark.training.context import Context
 from protocols.catalogue import LITE_V1
 from protocols.model import build_model
 
 BATCH, DIM = 32, 128
 CLASS_COUNTS = (75, 8488)
 SECONDS, AT_LEAST = 0.5, 5  # of one measurement, and its repetitions
-WAITS = {"aten::nonzero", "aten::_local_scalar_dense", "aten::masked_select", "aten::_unique2", "aten::is_nonzero"}
+WAITS = ("nonzero", "_local_scalar_dense", "masked_select", "unique", "equal", "repeat_interleave", "bincount")
+BY_INDEX = ("index", "index_put", "index_put_", "_index_put_impl_")  # which count a boolean index first
 
 
 class Waits(TorchDispatchMode):
-    """Counts the operations after which a device's host waits."""
+    """Notes the operations after which a device's host waits."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.n = 0
+        self.names: list[str] = []
 
     def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
-        by_mask = function.name() == "aten::index.Tensor" and any(
+        name = function.name().removeprefix("aten::").partition(".")[0]
+        by_mask = name in BY_INDEX and any(
             index is not None and index.dtype in (torch.bool, torch.uint8) for index in arguments[1]
         )
-        self.n += by_mask or function.name().partition(".")[0] in WAITS
+        if by_mask or name.lstrip("_").startswith(tuple(word.lstrip("_") for word in WAITS)):
+            self.names.append(name)
         return function(*arguments, **(keywords or {}))
 
 
@@ -75,7 +78,7 @@ def method_cost(entry: MethodEntry, n_classes: int) -> Cost:
     milliseconds = measured(step)
     with Waits() as waits:
         step()
-    return Cost(milliseconds, waits.n)
+    return Cost(milliseconds, len(waits.names))
 
 
 def in_the_middle_of_a_job(entry: MethodEntry, n_classes: int) -> tuple[nn.Module, Tensor]:

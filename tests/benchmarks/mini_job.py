@@ -21,12 +21,12 @@ import torch
 from benchmark.bench import Bench
 from benchmark.executors.worker import hold
 from benchmark.jobs import Job
-from benchmark.learner import Learner
 from benchmark.methods.entry import Value
 from benchmark.methods.registry import build_method, method_entry
-from benchmark.optimisers import build_optimiser
 from benchmark.seeding import derived_seed, stream
-from benchmark.training import FoldTraining
+from benchmark.training.learner import Learner
+from benchmark.training.optimisers import build_optimiser
+from benchmark.training.training import FoldTraining
 from protocols.catalogue import protocol_named
 from protocols.datasets import load_dataset
 from protocols.derive import derive

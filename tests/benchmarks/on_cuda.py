@@ -26,9 +26,9 @@ from torch.nn.functional import cross_entropy, normalize
 
 from benchmark.bench import Bench
 from benchmark.executors.worker import hold
-from benchmark.learner import Learner
 from benchmark.methods.registry import method_entry
-from benchmark.training import FoldTraining, run_fold
+from benchmark.training.learner import Learner
+from benchmark.training.training import FoldTraining, run_fold
 from protocols.catalogue import LITE_V1, MINI_V1, MLRC_V1
 from protocols.datasets import load_dataset
 from protocols.datasets.tensors import ImageTensors

@@ -17,10 +17,10 @@ from time import perf_counter
 
 from rich.console import Console
 
-from benchmark.calibration import measured_costs
-from benchmark.options import SuiteOptions
-from benchmark.plan import job_steps, plan
-from benchmark.workload import left_of
+from benchmark.commands.options import SuiteOptions
+from benchmark.oversight.calibration import measured_costs
+from benchmark.oversight.plan import job_steps, plan
+from benchmark.oversight.workload import left_of
 from benchmark.workshop import Suite, assemble, run_suite
 from results.store import Store
 

@@ -1,7 +1,7 @@
 """The plan of the whole reality check with CCP and HPL beside it, with no data set at hand: the table of docs/plan.md.
 
 Three data sets of the published counts, fourteen losses, one CCP and one HPL method, 50 trials and 10 runs of 4 folds
-under `mlrc@1`. What is assumed stands in `STEP_S` and in `benchmark.plan.job_steps`; nothing is measured.
+under `mlrc@1`. What is assumed stands in `STEP_S` and in `benchmark.oversight.plan.job_steps`; nothing is measured.
 
 Run `python tests/benchmarks/reference_plan.py`: the table; `--docs` writes it into docs/plan.md.
 """
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from benchmark.bench import Bench
-from benchmark.costs import given_costs
 from benchmark.methods.registry import method_entry
-from benchmark.plan import job_steps, plan
-from benchmark.workload import left_of
+from benchmark.oversight.costs import given_costs
+from benchmark.oversight.plan import job_steps, plan
+from benchmark.oversight.workload import left_of
 from protocols.catalogue import MLRC_V1
 from protocols.datasets.index import ImageIndex
 from protocols.datasets.standard import STANDARD

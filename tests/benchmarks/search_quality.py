@@ -2,7 +2,7 @@
 
 The surfaces have the axes and the shapes of real ones, and their optimum is known: a ridge in margin x scale; a narrow
 optimum on logarithmic axes; a flat plateau whose other half collapses, so that its trials fail; a hill that is hardly
-higher than the noise; five axes at once. Every trial goes the project's own way (`benchmark.search`): the same
+higher than the noise; five axes at once. Every trial goes the project's own way (`benchmark.search.search`): the same
 proposals, the same seeds by trial, four folds with noise, a failed trial for a collapsed one, and the best measured
 trial wins. Its regret is the optimum minus its true value, in points of MAP@R, so a lucky measurement does not help.
 
@@ -31,9 +31,9 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 from scipy.stats import t as student
 
-from benchmark.course import plain_course
 from benchmark.methods.entry import Space, Value, own_weights_lr
-from benchmark.proposals import open_round
+from benchmark.search.course import plain_course
+from benchmark.search.proposals import open_round
 from benchmark.seeding import derived_seed
 from protocols.catalogue import MLRC_V1
 from protocols.spec import SearchBudget

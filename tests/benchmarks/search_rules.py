@@ -1,7 +1,8 @@
 """What trials at once and pruning do to a search: regret and folds run, on the surfaces of `search_quality.py`.
 
-Each search goes the project's own way, by `benchmark.proposals` and `benchmark.pruning`, with the noise of real folds.
-Run `python tests/benchmarks/search_rules.py`: one JSON line; minutes on one core. `--sampler gp` takes much longer.
+Each search goes the project's own way, by `benchmark.search.proposals` and `benchmark.search.pruning`, with the noise
+of real folds. Run `python tests/benchmarks/search_rules.py`: one JSON line; minutes on one core. `--sampler gp` takes
+much longer.
 """
 
 import argparse
@@ -15,12 +16,12 @@ import optuna
 from optuna.trial import TrialState
 from search_quality import FLOOR, FOLD_NOISE, N_FOLDS, SURFACES, mean_and_interval
 
-from benchmark.course import Course, plain_course
-from benchmark.proposals import Round, open_round
-from benchmark.pruning import Folds, fold_rounds, is_pruned, predicted
-from benchmark.samplers import PREDICTED
+from benchmark.search.course import Course, plain_course
+from benchmark.search.proposals import Round, open_round
+from benchmark.search.pruning import Folds, fold_rounds, is_pruned, predicted
+from benchmark.search.samplers import PREDICTED
+from benchmark.search.trials import note, report
 from benchmark.seeding import derived_seed
-from benchmark.trials import note, report
 from protocols.catalogue import MLRC_V1
 
 RULES: dict[str, dict[str, int | bool]] = {

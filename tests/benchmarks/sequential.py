@@ -25,10 +25,10 @@ from scipy.stats import nct
 from scipy.stats import t as student
 
 from reports import style
-from reports.judgement import until_decided
-from reports.sequential import Spending, boundaries, cubic, schedule
-from reports.sides import Side
-from reports.verdict import Verdict
+from reports.gate.judgement import until_decided
+from reports.gate.sides import Side
+from reports.gate.verdict import Verdict
+from reports.statistics.sequential import Spending, boundaries, cubic, schedule
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the tests' records
 

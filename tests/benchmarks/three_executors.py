@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from cluster import Cluster
 
-from benchmark.embeddings import embeddings_folder
+from benchmark.training.embeddings import embeddings_folder
 from results.store import Store
 
 EXECUTORS = ("inline", "processes", "dask")

@@ -1,0 +1,1 @@
+"""The command line, a file for each family of commands; these may see all four rooms."""

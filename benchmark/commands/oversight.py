@@ -1,0 +1,125 @@
+"""The commands that look ahead and look again: `mlrc plan`, `mlrc verify`, `mlrc doctor`."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchmark.commands.console import DONE, NEGATIVE, console, print_json, say_error
+from benchmark.commands.options import (
+    DATA_HELP,
+    DEFAULT_STORE,
+    AsJson,
+    Published,
+    StoreUrl,
+    SuiteOptions,
+    Weights,
+    with_suite_options,
+)
+from benchmark.errors import BenchmarkError
+from benchmark.stores import missing_file, open_store
+
+if TYPE_CHECKING:
+    from benchmark.bench import Bench
+
+oversight_app = typer.Typer(rich_markup_mode=None)
+
+
+@oversight_app.command("plan")
+@with_suite_options
+def plan_suite(
+    options: SuiteOptions,
+    published: Published = None,
+    step_s: Annotated[
+        float | None,
+        typer.Option("--seconds-per-step", help="Of a training step, in place of a short calibration here."),
+    ] = None,
+    steps: Annotated[int | None, typer.Option("--steps-per-job", help="In place of an assumption.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what `mlrc run` with these options would do: jobs, models, steps, hours by workers, disk."""
+    from protocols.catalogue import protocol_named
+    from protocols.derive import derive
+
+    derive(protocol_named(options.protocol), options.settings)  # a typo is answered before torch is imported
+    if step_s is not None and not 0 < step_s < float("inf"):
+        raise BenchmarkError(f"--seconds-per-step is {step_s}; it must be positive.")
+    if steps is not None and steps < 1:
+        raise BenchmarkError(f"--steps-per-job is {steps}; it must be at least 1.")
+
+    from benchmark.executors import usable_cores
+    from benchmark.oversight.calibration import measured_costs
+    from benchmark.oversight.costs import given_costs
+    from benchmark.oversight.plan import job_steps, plan
+    from benchmark.oversight.plan_text import plan_text
+    from benchmark.oversight.workload import left_of
+    from benchmark.remembered import settle
+    from benchmark.workshop import assemble
+
+    suite = assemble(options, published, decode=False)
+    bench = replace(suite.bench, cache=_ready_cache(suite.bench) if not options.no_cache else None)
+    with nullcontext() if missing_file(options.store) else open_store(options.store) as store:
+        if store:
+            bench = settle(bench, store, options, published, ("search", "finals"), begin=False)
+        left = [left_of(entry, bench, store, suite.given.get(entry.name)) for entry in suite.entries]
+        expected = job_steps(bench, store, steps)
+    entries = [entry for entry, one in zip(suite.entries, left, strict=True) if one.n_jobs]
+    if step_s is None and entries:
+        say_error(f"Measuring a few steps of {len(entries)} methods; --seconds-per-step takes no measurement.")
+        costs = measured_costs(entries, bench, min(suite.workers, usable_cores()))
+    else:
+        costs = given_costs(suite.entries, bench, step_s or 0.0)
+    found = plan(bench, left, costs, expected, suite.workers)
+    if as_json:
+        print_json(found)
+    else:
+        for part in plan_text(found):
+            console.print(part, highlight=False, soft_wrap=isinstance(part, str))
+
+
+@oversight_app.command("verify")
+def verify_record(
+    record_id: Annotated[str, typer.Argument(metavar="ID", help="A record's id, or its beginning.")],
+    store: StoreUrl = DEFAULT_STORE,
+    data: Annotated[str | None, typer.Option("--data", "-d", help=f"The data set it was made on: {DATA_HELP}")] = None,
+    weights: Weights = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a record's job again. Exit code 0: identical; 1: it differs, and where; 2: it cannot be run here."""
+    from benchmark.oversight.verify import find_record, verified_line, verified_text, verify
+
+    with open_store(store, must_exist=True) as opened:
+        found = verify(find_record(opened, record_id), opened, store, data, weights)
+    if as_json:
+        print_json(verified_line(found))
+    else:
+        console.print(verified_text(found), markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(NEGATIVE if found.differs else DONE)
+
+
+@oversight_app.command("doctor")
+def examine(
+    data: Annotated[str | None, typer.Option("--data", "-d", help=DATA_HELP)] = None,
+    store: StoreUrl = DEFAULT_STORE,
+    as_json: AsJson = False,
+) -> None:
+    """Look at what runs need: packages, devices, equal bits, weights, data, store. Exit code 1: something is wrong."""
+    from benchmark.commands.listings import table
+    from benchmark.oversight.doctor import diagnose, shown
+
+    found = diagnose(data, store)
+    if as_json:
+        print_json(found)
+    else:
+        console.print(table([shown(line) for line in found], ("", "what", "found")))
+    raise typer.Exit(NEGATIVE if any(line["state"] == "wrong" for line in found) else DONE)
+
+
+def _ready_cache(bench: "Bench") -> Path | None:
+    """The decoded images of a data set, where they are there."""
+    from protocols.datasets.cache import cache_folder, cache_path
+
+    path = cache_path(cache_folder(), bench.index, bench.protocol.transforms.resize_px)
+    return path if path.exists() else None

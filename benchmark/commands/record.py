@@ -1,0 +1,90 @@
+"""The command `mlrc record`: one record in full, with every audit check that its job passed."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from benchmark.commands.console import console, print_json
+from benchmark.commands.options import DEFAULT_STORE, AsJson, StoreUrl
+from benchmark.stores import open_store
+
+record_app = typer.Typer(rich_markup_mode=None)
+
+
+@record_app.command("record")
+def show_record(
+    beginning: Annotated[str | None, typer.Argument(metavar="[ID]", help="The id or its beginning.")] = None,
+    store: StoreUrl = DEFAULT_STORE,
+    as_json: AsJson = False,
+) -> None:
+    """Show one record in full: what was held fixed and proved, what was found, by which versions; or list all."""
+    from benchmark.commands.listings import details, table
+    from benchmark.oversight.verify import find_record
+    from results.record import to_json
+
+    with open_store(store, must_exist=True) as opened:
+        if beginning is None:
+            lines = [_line(json.loads(to_json(record))) for record in opened.records()]
+            if as_json:
+                print_json(lines)
+            else:
+                told_apart = [name for name in ("protocol", "data set") if len({line[name] for line in lines}) > 1]
+                columns = ("id", *told_apart, "method", "run", "fold", "outcome", "measured", "MAP@R")
+                console.print(table([_shown(line) for line in lines], columns))
+            return
+        values = json.loads(to_json(find_record(opened, beginning)))
+    if as_json:
+        print_json(values)
+        return
+    for title, part in _parts(values).items():
+        if part:
+            console.print(f"\n{title}" if title else "", style="bold")
+            console.print(details(part))
+
+
+def _line(values: dict[str, Any]) -> dict[str, Any]:
+    identity, of_run = values["identity"], "members" in values
+    measured = "test" if values["test"] else "validation"
+    return {
+        "id": values["id"],
+        "protocol": identity["protocol"]["title"],
+        "data set": identity["dataset"]["name"],
+        "method": identity["method"],
+        "run": identity["run"] if identity["purpose"] == "final" else "search",
+        "fold": "all" if of_run else values["fold"],
+        "outcome": "done" if of_run else values["outcome"],
+        "measured": "test, concatenated" if of_run else measured,
+        "MAP@R": (values.get(measured) or {}).get("map_at_r"),
+    }
+
+
+def _shown(line: dict[str, Any]) -> dict[str, Any]:
+    """The line for people: percent, as in every table."""
+    return line | {"MAP@R": None if line["MAP@R"] is None else f"{100 * line['MAP@R']:.2f}"}
+
+
+def _parts(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The fields of a record by what they are about, in the order in which a reader asks."""
+    identity = values["identity"]
+    head = {
+        "id": values["id"],
+        **{name: identity[name] for name in ("method", "method_code", "hyperparameters", "purpose", "run")},
+        **{name: values.get(name) for name in ("fold", "members", "seed", "outcome", "reason", "message")},
+        **{name: values.get(name) for name in ("best_step", "n_steps", "n_images_seen")},
+        "protocol": f"{identity['protocol']['title']} ({identity['protocol']['digest']})",
+        "data set": f"{identity['dataset']['name']} ({identity['dataset']['content_hash']})",
+        "split": f"{identity['split']['kind']} ({identity['split']['digest'][:12]})",
+    }
+    checks = values.get("audit", [{"name": "checks", "passed": True, "detail": "in the records of the members"}])
+    return {
+        "": {name: value for name, value in head.items() if value not in (None, "", {})},
+        "Audit": {check["name"]: f"{'passed' if check['passed'] else 'FAILED'}: {check['detail']}" for check in checks},
+        "Validation, test": {
+            name: values.get(name) for name in ("validation", "test", "evaluation_audit") if values.get(name)
+        },
+        "In force": values.get("in_force") or {},
+        "The method's own": values.get("method_state") or {},
+        "Made by": {name: value for name, value in values["provenance"].items() if value}
+        | {"seconds": values["seconds"]},
+    }

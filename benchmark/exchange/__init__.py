@@ -1,0 +1,1 @@
+"""Results and embeddings that come from elsewhere or go there."""

@@ -1,0 +1,1 @@
+"""One job: training a fold model, its checkpoints, its embeddings, its record."""

@@ -1,0 +1,1 @@
+"""Statistics over runs, as pure functions."""

@@ -1,0 +1,1 @@
+"""Results in files: written whole, read with every check, merged without contradiction."""
