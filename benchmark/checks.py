@@ -1,12 +1,9 @@
-"""What can be known to be wrong before the first job: the report's folder, the network, the folds, the batches."""
-
-from pathlib import Path
-from tempfile import TemporaryFile
+"""What can be known to be wrong before the first job: the network, the folds, the batches."""
 
 import torch
 
 from benchmark.bench import Bench
-from benchmark.errors import BenchmarkError
+from benchmark.errors import BenchmarkError, words_of
 from benchmark.jobs import BASE_SEED
 from benchmark.methods.entry import MethodEntry
 from benchmark.seeding import stream
@@ -14,20 +11,6 @@ from protocols.model import build_model
 from protocols.sampler import batch_plan
 from protocols.spec import Folds, Protocol
 from protocols.transforms import ImageTransforms
-
-
-def check_folder(folder: Path) -> None:
-    """Make the folder for a report and write a nameless file in it, so that a wrong --out costs no run.
-
-    Raises:
-        BenchmarkError: if either fails.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise BenchmarkError(f"{folder}: cannot be written ({error.strerror}); choose another --out.") from None
 
 
 def check_network(protocol: Protocol) -> None:
@@ -41,7 +24,7 @@ def check_network(protocol: Protocol) -> None:
     except RuntimeError as error:
         raise BenchmarkError(
             f"{protocol.title}: trunk {protocol.trunk.name} cannot take an image of {side_px} px "
-            f"({str(error).splitlines()[0]}); raise transforms.crop_px."
+            f"({words_of(error)}); raise transforms.crop_px."
         ) from error
 
 

@@ -1,14 +1,13 @@
 """The command `mlrc`. A command parses, calls one function, prints.
 
-Rooms and torch are imported inside the commands that need them, so that `mlrc --help` answers at once. Exit codes: 0
-done; 2 usage or data error, in one line with the way out; 3 interrupted, the same command goes on; 4 some jobs failed.
+Rooms and torch are imported inside the commands that need them, so that `mlrc --help` answers at once. The exit codes
+are those of `benchmark.commands.console`.
 """
 
 import io
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,17 +16,29 @@ from typer.exceptions import TyperException
 
 from benchmark.commands.baseline import baseline_app
 from benchmark.commands.compare import compare_app
-from benchmark.commands.console import DONE, INTERRUPTED, JOBS_FAILED, USAGE, console, errors, print_json, say_error
+from benchmark.commands.console import (
+    DONE,
+    INTERRUPTED,
+    JOBS_FAILED,
+    USAGE,
+    console,
+    errors,
+    print_json,
+    say,
+    say_error,
+)
 from benchmark.commands.data import data_app
 from benchmark.commands.exchange import exchange_app
+from benchmark.commands.figure import figure_app
+from benchmark.commands.gate import JobsFailed
 from benchmark.commands.options import (
-    DATA_HELP,
     DEFAULT_STORE,
     AsJson,
     Out,
     Published,
     StoreUrl,
     SuiteOptions,
+    refuse_empty,
     with_suite_options,
 )
 from benchmark.commands.oversight import oversight_app
@@ -36,16 +47,18 @@ from benchmark.commands.report import report_app, show_tables, tables_of
 from benchmark.commands.scaffold import scaffold_app
 from benchmark.commands.score import score_app
 from benchmark.errors import BenchmarkError, Interrupted
+from benchmark.interruption import interruptible
 from benchmark.stores import open_store
 from protocols.errors import ProtocolError
 from reports.errors import ReportError
 from results.errors import ResultsError, StoreUnavailable
 
 if TYPE_CHECKING:
-    from reports.analyses.drawing import Gallery
     from results.store import Store
 
+UNREAD = 141  # what a shell says of a program that SIGPIPE ended, as `| head -1` does
 TYPERS_INTERRUPT = 130  # its exit code for a Ctrl-C that no command caught
+INTERRUPTED_TEXT = "Interrupted. Everything finished is stored; the same command goes on from here."
 DEMO_STORE = "sqlite:///runs/demo.db"
 DEMO_METHODS = (
     "pixels", "untrained", "contrastive", "triplet", "ms", "norm-softmax", "proxy-nca", "arcface",
@@ -63,6 +76,7 @@ app.add_typer(record_app)
 app.add_typer(exchange_app)
 app.add_typer(score_app)
 app.add_typer(report_app)
+app.add_typer(figure_app)
 app.add_typer(compare_app)
 app.add_typer(baseline_app, name="baseline")
 app.add_typer(scaffold_app)
@@ -107,33 +121,6 @@ def finals(options: SuiteOptions, published: Published = None, out: Out = None, 
 
 
 @app.command()
-def figure(
-    name: Annotated[str | None, typer.Argument(help="One of the figures; without it they are listed.")] = None,
-    store: StoreUrl = DEFAULT_STORE,
-    method: Annotated[str | None, typer.Option("--method", "-m", help="Of this method alone.")] = None,
-    data: Annotated[str | None, typer.Option("--data", "-d", help=f"For test embeddings: {DATA_HELP}")] = None,
-    tsne: Annotated[bool, typer.Option("--tsne", help="embedding-map: t-SNE instead of principal components.")] = False,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for PNG, SVG and CSV.")] = Path("runs/figures"),
-    as_json: AsJson = False,
-) -> None:
-    """Draw an analysis of what a store holds, with the numbers behind it; without a NAME, list the figures."""
-    from reports.analyses.catalogue import FIGURES
-    from reports.save import save_drawings
-
-    if name is None:
-        _show_figures({key: found.shows for key, found in FIGURES.items()}, as_json)
-        return
-    drawn = _gallery(name, store, method, data, tsne)
-    for reason in drawn.left_out:
-        say_error(f"left out: {reason}")
-    paths = [str(path) for path in save_drawings(name, drawn.drawings, out)]
-    if as_json:
-        print_json(paths)
-    else:
-        console.print("\n".join(paths), markup=False, highlight=False, soft_wrap=True)
-
-
-@app.command()
 def status(store: StoreUrl = DEFAULT_STORE, as_json: AsJson = False) -> None:
     """What is done, running, failed and left, by method, how fast it goes and when it should end."""
     with open_store(store, must_exist=True) as opened:
@@ -142,7 +129,8 @@ def status(store: StoreUrl = DEFAULT_STORE, as_json: AsJson = False) -> None:
 
 @app.command("methods")
 def list_methods(
-    name: Annotated[str | None, typer.Argument(help="One method, in full.")] = None, as_json: AsJson = False
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One method, in full.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the methods, installed plug-ins too, with their search spaces and sources."""
     from benchmark.commands.listings import details, table
@@ -154,7 +142,7 @@ def list_methods(
         print_json(lines)
     elif name:
         console.print(details(lines[0]))
-        console.print(method_notes(method_entry(name)), markup=False, highlight=False, soft_wrap=True)
+        say(method_notes(method_entry(name)))
     else:
         console.print(table(lines, ("name", "family", "space")))
     for problem in problems:
@@ -163,7 +151,8 @@ def list_methods(
 
 @app.command("protocols")
 def list_protocols(
-    name: Annotated[str | None, typer.Argument(help="One protocol, in full.")] = None, as_json: AsJson = False
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One protocol, in full.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the published protocols with their fingerprints."""
     from benchmark.commands.listings import details, flat, protocol_line, table
@@ -178,7 +167,7 @@ def list_protocols(
 
 
 @app.command()
-def weights(protocol: Annotated[str, typer.Argument(help="A name from `mlrc protocols`.")]) -> None:
+def weights(protocol: Annotated[str, typer.Argument(metavar="PROTOCOL", help="A name from `mlrc protocols`.")]) -> None:
     """Fetch the trunk weights that a protocol wants from their published address; their hash is checked."""
     from benchmark.commands.fetching import FetchProgress
     from protocols.catalogue import protocol_named
@@ -192,16 +181,18 @@ def weights(protocol: Annotated[str, typer.Argument(help="A name from `mlrc prot
 def _run(
     options: SuiteOptions, phases: Sequence[str], out: Path | None, as_json: bool, published: str | None = None
 ) -> int:
-    from protocols.catalogue import protocol_named
-    from protocols.derive import derive
+    with interruptible():
+        return _run_listening(options, phases, out, as_json, published)
 
-    derive(protocol_named(options.protocol), options.settings)  # a typo is answered before torch is imported
 
-    from benchmark.checks import check_folder
+def _run_listening(
+    options: SuiteOptions, phases: Sequence[str], out: Path | None, as_json: bool, published: str | None
+) -> int:
     from benchmark.remembered import settle
     from benchmark.search.course import course_notes
     from benchmark.workshop import assemble, run_suite
     from reports.rehearsal import rehearse
+    from results.whole_file import check_folder
 
     if out is not None:
         check_folder(out)
@@ -219,54 +210,21 @@ def _run(
     return JOBS_FAILED if problems else DONE
 
 
-def _gallery(name: str, store: str, method: str | None, data: str | None, tsne: bool) -> "Gallery":
-    """The pictures of a figure from a store; all that can be refused at once is refused first."""
-    from benchmark.training.embeddings import load_embeddings, stored_place
-    from reports.analyses.catalogue import FromRecords, figure_named
-
-    found = figure_named(name)
-    if tsne and name != "embedding-map":
-        raise ReportError(f"--tsne goes with embedding-map; leave it out for {name}.")
-    if data is not None and isinstance(found, FromRecords):
-        raise ReportError(f"{name} is drawn from records alone; leave --data out.")
-    with open_store(store, must_exist=True) as opened:
-        if method is not None and not (records := opened.records(method=method)):
-            known = ", ".join(sorted({record.identity.method for record in opened.records()})) or "none"
-            raise ResultsError(f"{opened.name}: nothing of {method!r} is recorded there. Methods there: {known}.")
-        if isinstance(found, FromRecords):
-            return found.draw(opened.records(method=method, purpose=found.purpose))
-        records, place = opened.records(kind="fold", method=method, purpose="final"), stored_place(opened, store)
-
-    from benchmark.commands.figure import dataset_of, fold_models, held_out_images
-    from reports.analyses.embedded import Embedded
-
-    index = dataset_of(name, data)
-    models = fold_models(records, index)
-    embedded = Embedded(models, held_out_images(models, index), partial(load_embeddings, place))
-    return found.draw(embedded, tsne=True) if tsne else found.draw(embedded)
-
-
-def _show_figures(lines: "Mapping[str, str]", as_json: bool) -> None:
-    from benchmark.commands.listings import table
-
-    found = [{"name": name, "shows": shows} for name, shows in lines.items()]
-    if as_json:
-        print_json(found)
-    else:
-        console.print(table(found, ("name", "shows")))
-
-
 def _show_status(store: "Store", as_json: bool) -> None:
     from benchmark.commands.listings import table
-    from benchmark.oversight.status import columns, remarks, shown, status_lines
+    from benchmark.oversight.status import TITLES, boards, columns, remarks, shown, status_lines
 
     lines = status_lines(store)
     if as_json:
         print_json(lines)
     else:
-        console.print(table([shown(line) for line in lines], columns(lines)))
+        for heading, some in boards(lines).items():
+            say(f"{heading}:")
+            found = table([shown(line) for line in some], columns(some), TITLES, unbroken=True)
+            console.print(found, crop=False)
+            say("")
         for remark in remarks(lines):
-            console.print(remark, markup=False, highlight=False, soft_wrap=True)
+            say(remark)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -279,23 +237,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _exit_code(arguments: Sequence[str] | None) -> int:
     try:
+        refuse_empty(sys.argv[1:] if arguments is None else arguments)
         code = int(app(arguments, prog_name="mlrc", standalone_mode=False) or DONE)
     except TyperException as error:
         say_error(_usage_error(error))
         return USAGE
-    except Interrupted:
-        code = TYPERS_INTERRUPT
+    except SystemExit:  # of Typer and Rich alone: whoever read what is printed has closed the pipe
+        return UNREAD
+    except Interrupted as error:
+        say_error(f"Interrupted. {error}" if str(error) else INTERRUPTED_TEXT)
+        return INTERRUPTED
     except StoreUnavailable as error:
         say_error(f"error: {error}")
         return INTERRUPTED
     except (BenchmarkError, ProtocolError, ReportError, ResultsError) as error:
         say_error(f"error: {error}")
         return USAGE
+    except JobsFailed as error:
+        say_error(f"error: {error}")
+        return JOBS_FAILED
     except MemoryError as error:
         say_error(f"error: memory ran out ({error or 'no more is known'}); lower what was asked for.")
         return USAGE
     if code == TYPERS_INTERRUPT:
-        say_error("Interrupted. Everything finished is stored; the same command goes on from here.")
+        say_error(INTERRUPTED_TEXT)
         return INTERRUPTED
     return code
 

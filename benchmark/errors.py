@@ -6,4 +6,11 @@ class BenchmarkError(ValueError):
 
 
 class Interrupted(Exception):
-    """The suite was stopped; everything finished is in the store."""
+    """The suite was stopped; everything finished is in the store, unless the words say otherwise."""
+
+
+def words_of(error: Exception) -> str:
+    """What somebody else's exception says, for the brackets in a line of ours: the system's words or its first line."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")

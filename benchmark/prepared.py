@@ -11,6 +11,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from benchmark.commands.console import say
+from benchmark.interruption import leave_if_asked
 from protocols.datasets import check_decodes
 from protocols.datasets.cache import PixelCache, cache_folder, cache_path, known_to_decode, remember_decoding
 from protocols.datasets.files import size_text
@@ -90,7 +92,8 @@ class _Shown(Watcher):
         self._bar.start()
 
     def advances(self, n_ready: int) -> None:
-        """Move the bar, or say each tenth."""
+        """Move the bar, or say each tenth; Ctrl-C ends it here."""
+        leave_if_asked()
         self._bar.update(self._task, completed=n_ready)
         tenth = _LINES * n_ready // self._n_images
         if self._bar.disable and tenth > self._tenth:
@@ -98,4 +101,4 @@ class _Shown(Watcher):
             self._say(f"{n_ready:,} of {self._n_images:,} images decoded")
 
     def _say(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        say(text, self._console)

@@ -11,11 +11,12 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from benchmark.commands.console import say
 from benchmark.jobs import Job, Work
 from benchmark.methods.entry import Value
+from benchmark.oversight.plan_text import hours_text
 from results.record import FoldRecord, Record
 from results.repeats import ONE_MODEL
 
@@ -135,11 +136,11 @@ class SuiteProgress:
         if self._done.total() == sum(self._expected.values()):
             return "done"
         left = sum(self._expected.values()) - self._done.total()
-        seconds = round((time.monotonic() - self._began) / self._fresh.total() * left)
-        return f"about {seconds // 60} min {seconds % 60} s left" if seconds >= 60 else f"about {seconds} s left"
+        hours = (time.monotonic() - self._began) / 3600 / self._fresh.total() * left
+        return f"about {hours_text(hours)} left"
 
     def _say(self, text: str) -> None:
-        self._console.print(escape(text), highlight=False, soft_wrap=True)
+        say(text, self._console)
 
 
 def _short(method: str) -> str:

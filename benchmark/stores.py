@@ -1,8 +1,10 @@
-"""How a command opens the store that it was given."""
+"""How a command opens the store that it was given, and what it refuses to look for there."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from protocols.errors import did_you_mean
 from results.errors import ResultsError
 
 if TYPE_CHECKING:
@@ -22,14 +24,29 @@ def open_store(address: str, must_exist: bool = False) -> "Store":
     return Store.open(address)
 
 
+def refuse_unrecorded(store: "Store", methods: Iterable[str]) -> None:
+    """Refuse methods of which a store has no record.
+
+    Raises:
+        ResultsError: with those that it has.
+    """
+    for method in methods:
+        if not store.records(method=method):
+            known = sorted({record.identity.method for record in store.records()})
+            raise ResultsError(
+                f"{store.name}: nothing of {method!r} is recorded there.{did_you_mean(method, known)} Methods there: "
+                f"{', '.join(known) or 'none'}."
+            )
+
+
 def missing_file(address: str) -> Path | None:
-    """The SQLite file of a store that is not there yet.
+    """The SQLite file of a store that is not there yet: no file, or one in which nothing is ours.
 
     Raises:
         ResultsError: if the address is none.
     """
-    from results.database import database_url
+    from results.database import database_url, lacks_store
 
     url = database_url(address)
     file = Path(url.database or "")
-    return file if url.get_backend_name() == "sqlite" and not file.exists() else None
+    return file if url.get_backend_name() == "sqlite" and (not file.exists() or lacks_store(file)) else None

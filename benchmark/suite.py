@@ -17,22 +17,19 @@ from typing import Protocol as Interface
 import optuna
 
 from benchmark.bench import Bench
+from benchmark.campaign import campaign, campaigns_at_once
 from benchmark.errors import BenchmarkError, Interrupted
 from benchmark.executors.contract import JobExecutor, WorkerDied
 from benchmark.executors.worker import perform
-from benchmark.finals import final_jobs, finals
 from benchmark.jobs import Work
 from benchmark.methods.entry import MethodEntry, Value
-from benchmark.search.course import n_trials_of
-from benchmark.search.search import WorkSteps, search, winner
-from benchmark.search.studies import study_to_go_on
+from benchmark.search.search import WorkSteps
 from benchmark.training.checkpoint import checkpointed_jobs, remove_checkpoints
 from benchmark.training.failure import is_result
 from benchmark.worker_died import died_record, has_died
 from results.claims import campaign_claim, new_owner
 from results.errors import ResultsError
 from results.record import FoldRecord, Record
-from results.repeats import is_concatenated
 from results.store import Store
 
 BEAT_EVERY_S = 10.0
@@ -49,41 +46,6 @@ class Listener(Interface):
 
     def method_done(self, method: str, problem: str | None) -> None:
         """A campaign ended."""
-
-
-def campaign(
-    entry: MethodEntry,
-    bench: Bench,
-    store: Store,
-    storage: optuna.storages.BaseStorage,
-    phases: Sequence[str],
-    given: dict[str, Value] | None = None,
-) -> WorkSteps:
-    """One method's work: its search, then its final runs. A method without a search space goes straight to these.
-
-    `given` are the hyper-parameters of the final runs where these do not come from a search.
-    """
-    if "search" in phases and bench.space(entry):
-        yield from search(entry, bench, store, storage)
-    # A search that found no winner is a problem, whether final runs follow or not.
-    best = winner(entry, bench, store) if given is None else given
-    if "finals" in phases:
-        yield from finals(entry, bench, best)
-
-
-def expected_work(entry: MethodEntry, bench: Bench, phases: Sequence[str]) -> int:
-    """Pieces of work of a campaign in which nothing fails."""
-    searched = "search" in phases and bool(bench.space(entry))
-    runs = final_jobs(entry, bench, {}) if "finals" in phases else []
-    ensembles = len(runs) * is_concatenated(entry.name, bench.protocol.values())
-    n_trials = n_trials_of(entry, bench) if searched else 0
-    return n_trials * bench.n_folds + sum(map(len, runs)) + ensembles
-
-
-def trials_told(entry: MethodEntry, bench: Bench, store: Store, phases: Sequence[str]) -> int:
-    """Trials of a campaign's search that have their answer already; their folds are not asked for again."""
-    study = study_to_go_on(entry, bench, store) if "search" in phases and bench.space(entry) else None
-    return study.n_told if study else 0
 
 
 @dataclass(eq=False)
@@ -154,8 +116,7 @@ class Driver:
         remove_checkpoints(self._bench.checkpoints, [job_id for job_id, record in stored.items() if is_result(record)])
 
     def _admit(self, waiting: deque[_Campaign], active: list[_Campaign]) -> None:
-        # One campaign runs its folds side by side but waits for the last of them; one more fills that gap.
-        at_once = 1 + -(-self._executor.workers // self._bench.n_folds)
+        at_once = campaigns_at_once(self._executor.workers, self._bench.n_folds)
         for _ in range(len(waiting)):
             if self._stopping or len(active) >= at_once:
                 return

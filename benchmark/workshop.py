@@ -3,21 +3,22 @@
 Everything that can be wrong is looked for before the first job: names, fields, images, classes, batches, the store.
 """
 
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import optuna
 from rich.console import Console
 
 from benchmark.bench import Bench, check_metrics_version, default_device
+from benchmark.campaign import expected_work, trials_told
 from benchmark.checks import check_batches, check_network, check_sides, check_space, check_super_classes, check_trunk
-from benchmark.commands.console import errors
+from benchmark.commands.console import errors, say
 from benchmark.commands.options import SuiteOptions
 from benchmark.errors import BenchmarkError, Interrupted
-from benchmark.executors import Scheduler, check_executor, make_executor, usual_workers
+from benchmark.executors import MOST_WORKERS, Scheduler, check_executor, make_executor, usual_workers
 from benchmark.executors.contract import ClusterAway, memory_text
+from benchmark.interruption import interruptible, leave_if_asked, stopped_by
 from benchmark.methods.entry import MethodEntry, Value
 from benchmark.methods.registry import method_entry
 from benchmark.prepared import ready_images
@@ -26,13 +27,14 @@ from benchmark.published import published_values
 from benchmark.search.course import course_of
 from benchmark.search.rules import USUAL, SearchRules
 from benchmark.search.trials import database_errors, open_trials
-from benchmark.suite import Driver, expected_work, trials_told
+from benchmark.suite import Driver
 from benchmark.training.checkpoint import checkpoints_folder
 from benchmark.training.embeddings import embeddings_folder
 from protocols.candidates import load_faiss
 from protocols.catalogue import protocol_named
 from protocols.datasets import check_decodes, load_dataset
 from protocols.derive import derive
+from protocols.spec import Protocol
 from protocols.splits import make_split
 from protocols.trunks import use_weight_file
 from results.store import Store
@@ -58,11 +60,12 @@ def assemble(options: SuiteOptions, published: str | None = None, decode: bool =
     Raises:
         ProtocolError, DataError, BenchmarkError: in one line, with the way out.
     """
+    leave_if_asked()
     protocol = derive(protocol_named(options.protocol), options.settings)
     entries = tuple(method_entry(name) for name in dict.fromkeys(options.methods))
     check_executor(options.executor, options.workers, options.scheduler, options.scheduler_file)
-    if options.threads < 1:
-        raise BenchmarkError(f"--threads is {options.threads}; it must be at least 1.")
+    if not 1 <= options.threads <= MOST_WORKERS:
+        raise BenchmarkError(f"--threads is {options.threads}; it must be at least 1, and at most {MOST_WORKERS:,}.")
     if options.search == "faiss":
         load_faiss()
     if options.weights is not None:
@@ -72,8 +75,50 @@ def assemble(options: SuiteOptions, published: str | None = None, decode: bool =
         check_trunk(entry, protocol)
     if any(entry.embeds_with != "pixels" for entry in entries):
         check_network(protocol)
+    bench = _bench(options, protocol)
+    check_sides(bench)
+    for entry in entries:
+        check_batches(entry, bench)
+        check_super_classes(entry, bench)
+        check_space(entry, bench)
+        course_of(entry, bench)  # a bound or a rule that cannot hold here is refused before there is a store
+    if published is not None and bench.rules != USUAL:
+        raise BenchmarkError(
+            "--published searches nothing: leave --sampler, --parallel-trials, --enqueue, --pruning and --fork out."
+        )
+    given = {} if published is None else {entry.name: published_values(entry, published, bench) for entry in entries}
+    workers = options.workers or usual_workers(bench.device)
+    suite = Suite(
+        bench=bench,
+        entries=entries,
+        executor=options.executor,
+        workers=1 if options.executor == "inline" else workers,
+        given=given,
+        scheduler=options.scheduler or options.scheduler_file,
+    )
+    return with_images(suite, options) if decode else suite
+
+
+def with_images(suite: Suite, options: SuiteOptions) -> Suite:
+    """The suite once all its images are known to decode, with the cache that it reads, if it needs one.
+
+    Raises:
+        DataError: if an image does not decode, or a cache that is needed cannot be made.
+        Interrupted: if Ctrl-C has come.
+    """
+    leave_if_asked()
+    bench = suite.bench
+    if options.no_cache:
+        check_decodes(bench.index)
+        return suite
+    cache = ready_images(bench.index, bench.protocol.transforms.resize_px, errors)
+    return replace(suite, bench=replace(bench, cache=cache))
+
+
+def _bench(options: SuiteOptions, protocol: Protocol) -> Bench:
+    """The bench of a suite, its images not decoded yet."""
     index = load_dataset(options.data)
-    bench = Bench(
+    return Bench(
         protocol=protocol,
         index=index,
         split=make_split(index.classes, protocol.folds, index.test_classes),
@@ -90,30 +135,6 @@ def assemble(options: SuiteOptions, published: str | None = None, decode: bool =
             fork=options.fork,
         ),
     )
-    check_sides(bench)
-    for entry in entries:
-        check_batches(entry, bench)
-        check_super_classes(entry, bench)
-        check_space(entry, bench)
-        course_of(entry, bench)  # a bound or a rule that cannot hold here is refused before there is a store
-    if published is not None and bench.rules != USUAL:
-        raise BenchmarkError(
-            "--published searches nothing: leave --sampler, --parallel-trials, --enqueue, --pruning and --fork away."
-        )
-    given = {} if published is None else {entry.name: published_values(entry, published, bench) for entry in entries}
-    if decode and options.no_cache:
-        check_decodes(index)
-    elif decode:
-        bench = replace(bench, cache=ready_images(index, protocol.transforms.resize_px, errors))
-    workers = options.workers or usual_workers(bench.device)
-    return Suite(
-        bench=bench,
-        entries=entries,
-        executor=options.executor,
-        workers=1 if options.executor == "inline" else workers,
-        given=given,
-        scheduler=options.scheduler or options.scheduler_file,
-    )
 
 
 def run_suite(suite: Suite, store: Store, phases: Sequence[str], console: Console) -> dict[str, str]:
@@ -123,6 +144,7 @@ def run_suite(suite: Suite, store: Store, phases: Sequence[str], console: Consol
         Interrupted: after Ctrl-C, when what ran is stored; the same command goes on from there.
         ResultsError: if the database cannot take a trial or a record; `StoreUnavailable`, if it may do so later.
     """
+    leave_if_asked()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     expected = {entry.name: expected_work(entry, suite.bench, phases) for entry in suite.entries}
     told = {entry.name: trials_told(entry, suite.bench, store, phases) for entry in suite.entries}
@@ -130,36 +152,20 @@ def run_suite(suite: Suite, store: Store, phases: Sequence[str], console: Consol
     bench = replace(suite.bench, checkpoints=checkpoints)  # jobs outside a suite have none
     executor = make_executor(suite.executor, bench, suite.workers, store, suite.scheduler)
     try:
-        with database_errors(store), SuiteProgress(expected, suite.bench.n_folds, console, told) as progress:
+        bars = SuiteProgress(expected, suite.bench.n_folds, console, told)
+        with interruptible(), database_errors(store), bars as progress:
             storage = open_trials(store)
             driver = Driver(bench, store, executor, progress)
-            with _interruptible(driver.stop, console):
+            with stopped_by(driver.stop):
                 return driver.run(suite.entries, storage, phases, suite.given)
     except KeyboardInterrupt:
         raise Interrupted from None
     except ClusterAway as error:
-        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        say(str(error), console)
         raise Interrupted from None
     finally:
         executor.stop()
         if line := memory_text(executor.peak_memory):
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            say(line, console)
         with suppress(OSError):  # it stays while something is in it
             checkpoints.rmdir()
-
-
-@contextmanager
-def _interruptible(stop: Callable[[], None], console: Console) -> Iterator[None]:
-    """The first Ctrl-C lets running folds finish; the second ends them, and so does a request to terminate."""
-
-    def first(*_: object) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        stop()
-        console.print("Stopping when the running folds are done; press Ctrl-C again to stop at once.", soft_wrap=True)
-
-    before = signal.signal(signal.SIGINT, first), signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before[0])
-        signal.signal(signal.SIGTERM, before[1])

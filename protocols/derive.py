@@ -31,14 +31,14 @@ def derive(protocol: Protocol, settings: Iterable[str]) -> Protocol:
     changes: dict[str, Any] = {}
     for setting in settings:
         field, sign, text = setting.partition("=")
-        if not sign:
+        if not sign or not field.strip():
             raise ProtocolError(f"--set {setting!r}: expected field=value, for example schedule.max_steps=200.")
         path = _resolve(protocol, field.strip())
         *parents, name = path.split(".")
         owner, place = protocol, changes
         for parent in parents:
             owner, place = getattr(owner, parent), place.setdefault(parent, {})
-        place[name] = _parse(text.strip(), typing.get_type_hints(type(owner))[name], path)
+        place[name] = _parse(text.strip(), typing.get_type_hints(type(owner))[name], path, getattr(owner, name))
     derived = _replaced(protocol, changes)  # all at once: values that need each other may come in any order
     return protocol if derived == protocol else replace(derived, derived=True)
 
@@ -77,16 +77,16 @@ def _replaced(value: Any, changes: Mapping[str, Any]) -> Any:
     )
 
 
-def _parse(text: str, wanted: Any, full: str) -> Any:
+def _parse(text: str, wanted: Any, full: str, held: Any) -> Any:
     try:
         found = json.loads(text)
-    except json.JSONDecodeError:
+    except ValueError:  # of a whole number of thousands of digits, too
         found = text
     try:
         return _coerce(found, wanted)
     except TypeError:
         name = getattr(wanted, "__name__", str(wanted)) if not typing.get_args(wanted) else _choices(wanted)
-        raise ProtocolError(f"--set {full}={text}: expected {name}.") from None
+        raise ProtocolError(f"--set {full}={text:.60}: expected {name}, for example {full}={_shown(held)}.") from None
 
 
 def _coerce(found: Any, wanted: Any) -> Any:
@@ -110,6 +110,11 @@ def _coerce(found: Any, wanted: Any) -> Any:
     elif isinstance(wanted, type) and type(found) is wanted:
         return found
     raise TypeError
+
+
+def _shown(held: Any) -> str:
+    """A value as `--set` takes it."""
+    return held if isinstance(held, str) else json.dumps(held, default=str)
 
 
 def _choices(wanted: Any) -> str:

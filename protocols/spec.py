@@ -18,6 +18,8 @@ from protocols.errors import ProtocolError
 Family = Literal["pair", "class"]
 SplitKind = Literal["wrapped", "balanced", "holdout"]
 METRICS = ("precision_at_1", "r_precision", "map_at_r")
+# Far beyond any study, and small enough that a slip of the keyboard is answered at once.
+MOST_STEPS, MOST_TRIALS, MOST_RUNS, MOST_PX, MOST_WIDE = 1_000_000_000, 100_000, 1_000, 16_384, 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +174,7 @@ class Protocol:
         """Refuse budgets, sizes and shares that no run could have."""
         for path, found, low, high in _ranges(self):
             if not low <= found <= high:  # so written that NaN is refused
-                wanted = f"at least {low}" if high == inf else f"from {low} to {high}"
+                wanted = f"at least {low}" if high == inf else f"from {low:,} to {high:,}"
                 raise ProtocolError(f"{self.title}: {path} is {found}; it must be {wanted}.")
         if self.transforms.crop_px > self.transforms.resize_px:
             raise ProtocolError(
@@ -213,34 +215,34 @@ def _ranges(protocol: Protocol) -> Iterator[tuple[str, float, float, float]]:
     """Field, value, and the lowest and highest value that it may have."""
     transforms, batch, optimiser = protocol.transforms, protocol.batch, protocol.optimiser
     cadences = [("cadence", protocol.schedule.cadence), *protocol.schedule.by_dataset]
-    yield "embedding.dim", protocol.embedding.dim, 1, inf
-    yield "transforms.resize_px", transforms.resize_px, 1, inf
-    yield "transforms.crop_px", transforms.crop_px, 1, inf
+    yield "embedding.dim", protocol.embedding.dim, 1, MOST_WIDE
+    yield "transforms.resize_px", transforms.resize_px, 1, MOST_PX
+    yield "transforms.crop_px", transforms.crop_px, 1, MOST_PX
     yield "transforms.crop_area[0]", transforms.crop_area[0], 1e-6, 1
     yield "transforms.crop_area[1]", transforms.crop_area[1], transforms.crop_area[0], 1
     yield "transforms.crop_aspect[0]", transforms.crop_aspect[0], 1e-3, 1e3
     yield "transforms.crop_aspect[1]", transforms.crop_aspect[1], transforms.crop_aspect[0], 1e3
     yield "transforms.flip_probability", transforms.flip_probability, 0, 1
-    yield "batch.size", batch.size, 1, inf
-    yield "batch.pair_samples_per_class", batch.pair_samples_per_class, 1, inf
-    yield "batch.class_samples_per_class", batch.class_samples_per_class, 1, inf
+    yield "batch.size", batch.size, 1, MOST_WIDE
+    yield "batch.pair_samples_per_class", batch.pair_samples_per_class, 1, MOST_WIDE
+    yield "batch.class_samples_per_class", batch.class_samples_per_class, 1, MOST_WIDE
     yield "optimiser.weight_decay", optimiser.weight_decay, 0, 1e6
     yield "optimiser.momentum", optimiser.momentum, 0, 1
     yield "optimiser.betas[0]", optimiser.betas[0], 0, 1
     yield "optimiser.betas[1]", optimiser.betas[1], 0, 1
-    yield "optimiser.proxy_warmup_steps", optimiser.proxy_warmup_steps, 0, inf
-    yield "schedule.max_steps", protocol.schedule.max_steps, 1, inf
+    yield "optimiser.proxy_warmup_steps", optimiser.proxy_warmup_steps, 0, MOST_STEPS
+    yield "schedule.max_steps", protocol.schedule.max_steps, 1, MOST_STEPS
     for name, cadence in cadences:
-        yield f"schedule.{name}.evaluate_every_steps", cadence.evaluate_every_steps, 1, inf
-        yield f"schedule.{name}.patience", cadence.patience, 1, inf
+        yield f"schedule.{name}.evaluate_every_steps", cadence.evaluate_every_steps, 1, MOST_STEPS
+        yield f"schedule.{name}.patience", cadence.patience, 1, MOST_STEPS
     if protocol.folds.kind != "holdout":
-        yield "folds.n_folds", protocol.folds.n_folds, 2, inf
+        yield "folds.n_folds", protocol.folds.n_folds, 2, MOST_RUNS
     for name, ranks in (("recall_at", protocol.evaluation.recall_at), *protocol.evaluation.recall_at_by_dataset):
         for place, (before, k) in enumerate(pairwise((0, *ranks))):
             yield f"evaluation.{name}[{place}]", k, before + 1, inf
-    yield "search.n_trials", protocol.search.n_trials, 1, inf
-    yield "search.n_startup_trials", protocol.search.n_startup_trials, 1, inf
-    yield "finals.n_runs", protocol.finals.n_runs, 1, inf
+    yield "search.n_trials", protocol.search.n_trials, 1, MOST_TRIALS
+    yield "search.n_startup_trials", protocol.search.n_startup_trials, 1, MOST_TRIALS
+    yield "finals.n_runs", protocol.finals.n_runs, 1, MOST_RUNS
 
 
 def _plain(value: Any) -> Any:

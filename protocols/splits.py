@@ -82,8 +82,8 @@ class Split:
             if schema == SCHEMA:
                 folds = tuple(Fold(_names(fold["train"]), _names(fold["validation"])) for fold in read["folds"])
                 return cls(read["kind"], folds, _names(read["test"]))
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
-            raise ProtocolError(f"split file: not a split ({error!r}); export it again.") from error
+        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise ProtocolError("split file: not a split of `mlrc data split`; write it again with that.") from error
         raise ProtocolError(f"split file: schema {schema!r}; this code reads {SCHEMA}. Update the package.")
 
 

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterable
 
-from results.record import Record
-
-COUNTS = ("queries", "left_out", "smallest_r", "largest_r")
+from results.record import COUNTS, Record
 
 
 def evaluated(records: Iterable[Record]) -> str:
@@ -17,9 +15,10 @@ def evaluated(records: Iterable[Record]) -> str:
         for record in records
         if (audit := record.evaluation_audit) and all(type(audit.get(name)) is int for name in COUNTS)
     }
-    return " or ".join(_words(*counts) for counts in sorted(found))
+    return " or ".join(words(*counts) for counts in sorted(found))
 
 
-def _words(queries: int, left_out: int, smallest_r: int, largest_r: int) -> str:
+def words(queries: int, left_out: int, smallest_r: int, largest_r: int) -> str:
+    """One answer: `2,420 queries, none left out, R = 19`."""
     sizes = f"R = {smallest_r}" if smallest_r == largest_r else f"R from {smallest_r} to {largest_r}"
     return f"{queries:,} queries, {f'{left_out:,}' if left_out else 'none'} left out, {sizes}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.frame import Setting
+from reports.frame import Column, Setting
 from reports.headings import metric_heading
 from reports.tables import Cell, QuotedRow, Row, Table
 
@@ -18,7 +18,6 @@ ELSEWHERE = "Not in this table, as the fingerprint is another:"
 ABSENT = "–"
 
 Kind = Literal["baseline", "trained", "quoted"]
-Column = tuple[Setting, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +91,9 @@ def percent(cell: Cell) -> str:
     return f"{'missing' if cell.mean is None else percent_text(cell.mean, cell.half_width)}{dagger}"
 
 
-def percent_text(mean: float, half_width: float | None) -> str:
-    """`12.34 ± 0.56`, or `12.34` without an interval."""
-    return f"{100 * mean:.2f}" + ("" if half_width is None else f" ± {100 * half_width:.2f}")
+def percent_text(mean: float, half_width: float | None, sign: Literal["", "+"] = "") -> str:
+    """`12.34 ± 0.56`, or `12.34` without an interval; `sign` for differences, which may be above or below 0."""
+    return f"{100 * mean:{sign}.2f}" + ("" if half_width is None else f" ± {100 * half_width:.2f}")
 
 
 def _quoted_percent(row: QuotedRow, column: Column) -> str:

@@ -2,18 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from reports.statistics.ranks import same_as_best
-
-if TYPE_CHECKING:
-    from reports.frame import Setting
-    from reports.tables import Cell, Row
-
-FEWEST_TESTED = 3  # runs: two have one degree of freedom, so that hardly any difference is told and all would be bold
+from reports.frame import Column
+from reports.statistics.ranks import FEWEST_TESTED, same_as_best
+from reports.tables import Row
 
 
-def with_best(rows: "Sequence[Row]", n_runs: int) -> "list[Row]":
+def with_best(rows: Sequence[Row], n_runs: int) -> list[Row]:
     """The rows with `best` set in their cells.
 
     A column that an incomplete mean leads has no mark, and other incomplete means are not tested: which runs a method
@@ -27,7 +22,7 @@ def with_best(rows: "Sequence[Row]", n_runs: int) -> "list[Row]":
     ]
 
 
-def _best(rows: "Sequence[Row]", column: "tuple[Setting, str]", n_runs: int) -> set[int]:
+def _best(rows: Sequence[Row], column: Column, n_runs: int) -> set[int]:
     """The places of the rows to be marked in one column."""
     trained = {
         place: cell
@@ -38,11 +33,5 @@ def _best(rows: "Sequence[Row]", column: "tuple[Setting, str]", n_runs: int) -> 
         return set()
     if not max(trained.values(), key=lambda cell: cell.mean or 0.0).complete:
         return set()
-    values = {str(place): _by_run(cell, n_runs) for place, cell in trained.items() if cell.complete}
+    values = {str(place): cell.for_runs(n_runs) for place, cell in trained.items() if cell.complete}
     return {int(place) for place in same_as_best(values)}
-
-
-def _by_run(cell: "Cell", n_runs: int) -> dict[int, float]:
-    if cell.expected_runs == 1:
-        return dict.fromkeys(range(1, n_runs + 1), next(iter(cell.values.values())))
-    return dict(cell.values)

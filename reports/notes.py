@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from reports.headings import definitions, metric_heading, printable
-from reports.marks import FEWEST_TESTED
-from reports.statistics.ranks import LEVEL
+from reports.statistics.ranks import FEWEST_TESTED, LEVEL
 from results import external
 from results.reference.published import PAPERS
 from results.repeats import ONE_EMBEDDING, ONE_RUN
@@ -60,7 +59,7 @@ def footer(table: "Table") -> list[str]:
         ),
         *([f"Not searched, run with published values: {', '.join(table.published)}."] if table.published else []),
         f"Order: baselines, then ascending {'separated ' if table.n_folds > 1 else ''}"
-        f"{metric_heading(table.primary_metric)}. {_bold(0 if is_external(table) else table.n_runs)}",
+        f"{metric_heading(table.primary_metric)}. {bold_note(table)}",
         *_quoted(table.quoted),
     ]
 
@@ -86,8 +85,10 @@ def _settings(table: "Table") -> str:
     )
 
 
-def _bold(n_runs: int) -> str:
-    if not n_runs:
+def bold_note(table: "Table") -> str:
+    """What bold stands for, or why nothing is bold."""
+    n_runs = table.n_runs
+    if is_external(table):
         return "Nothing is bold: without shared seeds nothing is tested."
     if n_runs < FEWEST_TESTED:
         return f"Nothing is bold: below {FEWEST_TESTED} runs no method can be told from the best."

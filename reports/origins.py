@@ -11,6 +11,15 @@ from results.record import FoldRecord
 MOST_NAMES = 3  # of the methods behind one value
 
 
+def origins_of(record: FoldRecord) -> dict[str, str]:
+    """Versions, device, threads and trunk weights of one record."""
+    made = record.provenance
+    found = {**made.versions, "device": made.device, "threads": str(made.threads)}
+    if made.trunk_weights not in ("", "none"):  # of a method without a trunk
+        found["trunk weights"] = made.trunk_weights[:12]
+    return found
+
+
 def differing_origins(records: Iterable[FoldRecord]) -> tuple[str, ...]:
     """A line for each thing that is not the same in all records: `torch 2.9.0 (ms) or 2.14.1 (contrastive, triplet)`.
 
@@ -18,11 +27,7 @@ def differing_origins(records: Iterable[FoldRecord]) -> tuple[str, ...]:
     """
     methods: dict[str, dict[str, set[str]]] = {}  # by thing and its value
     for record in records:
-        made = record.provenance
-        found = {**made.versions, "device": made.device, "threads": str(made.threads)}
-        if made.trunk_weights not in ("", "none"):  # of a method without a trunk
-            found["trunk weights"] = made.trunk_weights[:12]
-        for thing, value in found.items():
+        for thing, value in origins_of(record).items():
             methods.setdefault(thing, {}).setdefault(value, set()).add(record.identity.method)
     return tuple(
         f"{thing} {' or '.join(f'{value} ({_few(who)})' for value, who in sorted(values.items()))}"

@@ -33,6 +33,7 @@ tbody th { font-weight: 400; }
 tr.baseline, tr.quoted { color: var(--soft); }
 tr.quoted { font-style: italic; }
 td.best { font-weight: 700; background: var(--mark); }
+@media (max-width: 76rem) { td { white-space: normal; min-width: 4rem; } th, td { padding-inline: .4rem; } }
 .warning { border-left: 3px solid #d55e00; padding-left: .7rem; }
 ul { padding-left: 1.2rem; font-size: .85rem; color: var(--soft); }
 img { max-width: 100%; background: #fff; margin-top: 1rem; }
@@ -81,7 +82,10 @@ def _head(table: Table) -> Iterator[str]:
 
 
 def _row(line: Line, *, ends: bool) -> str:
-    numbers = "".join(f"<td{' class=best' if best else ''}>{escape(number)}</td>" for number, best in line.numbers)
+    numbers = "".join(
+        f"<td{' class=best' if best else ''}>{escape(number).replace('± ', '±&nbsp;')}</td>"
+        for number, best in line.numbers
+    )
     kind = f"{line.kind} ends" if ends else line.kind
     return f'<tr class="{kind}"><th scope="row">{escape(line.label)}</th>{numbers}<td>{line.runs}</td></tr>'
 

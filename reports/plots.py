@@ -18,7 +18,7 @@ from reports.frame import Setting
 from reports.headings import metric_heading
 from reports.tables import Row, Table
 
-TRAINED: dict[Setting, str] = {"concatenated": "#0072B2", "separated": "#E69F00"}
+TRAINED: dict[Setting, str] = {"concatenated": style.COLOURS[0], "separated": style.COLOURS[1]}
 BASELINE: dict[Setting, str] = {"concatenated": "#7F7F7F", "separated": "#BFBFBF"}
 PUBLISHED: dict[str, Any] = {
     "marker": "D", "markersize": 4.5, "markerfacecolor": "white", "markeredgecolor": "black", "linestyle": "none"
@@ -107,5 +107,5 @@ def _write(axes: Axes, x: float, y: float, words: str) -> None:
         textcoords="offset points",
         va="center",
         fontsize=7,
-        color="#444444",
+        color=style.REMARK,
     )

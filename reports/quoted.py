@@ -7,7 +7,7 @@ is told by its fingerprint, as a title alone may be anything.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from reports.frame import Setting
+from reports.frame import Column, Setting
 from reports.tables import QuotedRow, Table
 from results.reference.published import PublishedValue, published_values
 
@@ -27,7 +27,7 @@ def follows(table: Table, protocol: str, digests: Mapping[str, str]) -> bool:
     return table.protocol_title == protocol and digests.get(protocol) == table.protocol_digest
 
 
-def quotable(table: Table) -> dict[PublishedValue, tuple[Setting, str]]:
+def quotable(table: Table) -> dict[PublishedValue, Column]:
     """The published values that a table has a column for, each with its setting and metric.
 
     One model has no fold beside it: only what papers print of one model stands beside it.
@@ -43,7 +43,7 @@ def quotable(table: Table) -> dict[PublishedValue, tuple[Setting, str]]:
 
 
 def _quoted_rows(table: Table, digests: Mapping[str, str]) -> tuple[QuotedRow, ...]:
-    found: dict[tuple[str, str, str, str], dict[tuple[Setting, str], PublishedValue]] = {}
+    found: dict[tuple[str, str, str, str], dict[Column, PublishedValue]] = {}
     for value, column in quotable(table).items():
         found.setdefault((value.source, value.protocol, value.table, value.method), {})[column] = value
     rows = [

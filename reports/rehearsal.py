@@ -12,11 +12,19 @@ from reports.latex import to_latex
 from reports.page import to_html
 from reports.plots import png_bytes
 from reports.render import as_dict, to_csv, to_markdown, to_terminal
-from reports.tables import result_tables
+from reports.tabulation import result_tables
 from results.record import FoldRecord, Identity, Metrics, Provenance, Record, RunRecord
 
 N_RUNS, N_FOLDS = 2, 4
 METRICS: Metrics = {"precision_at_1": 0.5, "r_precision": 0.3, "map_at_r": 0.2}
+VALUES = {  # of the protocol
+    "name": "rehearsal",
+    "folds": {"n_folds": N_FOLDS},
+    "finals": {"n_runs": N_RUNS},
+    "embedding": {"dim": 128},
+    "evaluation": {"primary_metric": "map_at_r", "metrics": list(METRICS)},
+}
+PROVENANCE = Provenance(created_at="", versions={}, device="cpu", threads=1, code_revision="", trunk_weights="random")
 
 
 def rehearse() -> None:
@@ -33,20 +41,10 @@ def rehearse() -> None:
 
 
 def _method(name: str, failed_fold: int | None = None) -> list[Record]:
-    provenance = Provenance(
-        created_at="", versions={}, device="cpu", threads=1, code_revision="", trunk_weights="random"
-    )
-    values = {
-        "name": "rehearsal",
-        "folds": {"n_folds": N_FOLDS},
-        "finals": {"n_runs": N_RUNS},
-        "embedding": {"dim": 128},
-        "evaluation": {"primary_metric": "map_at_r", "metrics": list(METRICS)},
-    }
     records: list[Record] = []
     for run in range(1, N_RUNS + 1):
         identity = Identity(
-            protocol={"title": "rehearsal@1", "digest": "0" * 12, "values": values},
+            protocol={"title": "rehearsal@1", "digest": "0" * 12, "values": VALUES},
             dataset={"name": "none", "content_hash": "0" * 64, "n_classes": 0, "n_images": 0},
             split={"kind": "balanced", "digest": "0" * 12},
             method=name,
@@ -66,7 +64,7 @@ def _method(name: str, failed_fold: int | None = None) -> list[Record]:
                 test=None if fold == failed_fold else METRICS,
                 seconds={},
                 peak_memory_bytes=0,
-                provenance=provenance,
+                provenance=PROVENANCE,
             )
             for fold in range(N_FOLDS)
         ]
@@ -81,7 +79,7 @@ def _method(name: str, failed_fold: int | None = None) -> list[Record]:
                     embedding_dim=N_FOLDS * 128,
                     evaluation_audit={},
                     seconds={},
-                    provenance=provenance,
+                    provenance=PROVENANCE,
                 )
             )
     return records

@@ -18,8 +18,11 @@ from rich.text import Text
 from reports.frame import Setting
 from reports.grid import columns_of, ends_section, headings, lines, remarks
 from reports.headings import metric_heading
+from reports.plain_csv import csv_text
 from reports.statistics.intervals import CONFIDENCE
 from reports.tables import Cell, Row, Table
+
+STAR = "*"  # stands for bold where there is no terminal
 
 
 def to_terminal(table: Table) -> RenderableType:
@@ -36,11 +39,17 @@ class _Terminal:
         if self.table.warning():
             yield Text(self.table.warning(), style="yellow")
         yield ""
-        blocks = self.table.blocks
+        blocks, star = self.table.blocks, "" if console.is_terminal else STAR
         beside = RichTable.grid(padding=(0, 2, 0, 0))
         beside.add_row(
             *(
-                _block(self.table, *block, methods=place == 0, runs=self.table.settings if block is blocks[-1] else ())
+                _block(
+                    self.table,
+                    *block,
+                    methods=place == 0,
+                    runs=self.table.settings if block is blocks[-1] else (),
+                    star=star,
+                )
                 for place, block in enumerate(blocks)
             )
         )
@@ -50,10 +59,11 @@ class _Terminal:
             yield from (beside, "")
         else:
             for setting, metrics in blocks:
-                yield from (_block(self.table, setting, metrics, methods=True, runs=(setting,)), "")
+                yield from (_block(self.table, setting, metrics, methods=True, runs=(setting,), star=star), "")
         for heading, found in remarks(self.table):
             yield from (Text(line, style="yellow") for line in (heading, *found, ""))
-        yield from (Text(line, style="dim") for line in self.table.footer())
+        for line in self.table.footer():
+            yield Text(line if console.is_terminal else line.replace(" Bold: ", f" With {STAR}: "), style="dim")
 
     def _is_one_grid(self) -> bool:
         """Whether the blocks have the same rows: a paper may have no number in one of them."""
@@ -64,17 +74,13 @@ class _Terminal:
 
 
 def _block(
-    table: Table, setting: Setting, metrics: Sequence[str], *, methods: bool, runs: Sequence[Setting]
+    table: Table, setting: Setting, metrics: Sequence[str], *, methods: bool, runs: Sequence[Setting], star: str
 ) -> RichTable:
-    """One block: baselines, trained methods, papers' rows, with gaps between; `runs`: settings for the last column."""
-    block = RichTable(
-        title=Text(table.heading(setting)),
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+    """One block: baselines, trained methods, papers' rows, with gaps between; `runs`: settings for the last column.
+
+    `star` stands behind what is bold.
+    """
+    block = plain_block(table.heading(setting))
     if methods:
         block.add_column("Method", overflow="fold")
     for metric in metrics:
@@ -86,11 +92,18 @@ def _block(
         style = "italic" if line.kind == "quoted" else ""
         block.add_row(
             *([Text(line.label, style=style)] if methods else []),
-            *(Text(_aligned(number), style="bold" if best else style) for number, best in line.numbers),
+            *(Text(_aligned(number) + star * best, style="bold" if best else style) for number, best in line.numbers),
             *([Text(line.runs, style=style)] if runs else []),
             end_section=ends_section(line, following),
         )
     return block
+
+
+def plain_block(title: str) -> RichTable:
+    """A table for terminals with a line below its headings and none around it."""
+    return RichTable(
+        title=Text(title), title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
+    )
 
 
 def _aligned(number: str) -> str:
@@ -100,7 +113,7 @@ def _aligned(number: str) -> str:
 
 def to_markdown(table: Table) -> str:
     """A GitHub-flavoured table between its title and its notes, ending with one line break."""
-    rows = [["Method", *headings(table), "Runs"], ["---"] * (len(headings(table)) + 2)]
+    rows: list[list[str]] = []
     for line in lines(table, columns_of(table), table.settings):
         numbers = [f"**{number}**" if best else number for number, best in line.numbers]
         texts = [escaped(line.label), *numbers, line.runs]
@@ -109,11 +122,16 @@ def to_markdown(table: Table) -> str:
         "\n".join(f"**{escaped(line)}**  " for line in table.title()),
         *([escaped(table.warning())] if table.warning() else []),
         "; ".join(table.heading(setting) for setting in table.settings) + ".",
-        "\n".join(f"| {' | '.join(row)} |" for row in rows),
+        markdown_rows(["Method", *headings(table), "Runs"], rows),
         *("\n".join([heading, "", *(f"- {escaped(line)}" for line in found)]) for heading, found in remarks(table)),
         "\n".join(f"- {escaped(line)}" for line in table.footer()),
     ]
     return "\n\n".join(blocks) + "\n"
+
+
+def markdown_rows(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """The lines of a Markdown table of texts that are escaped already."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in (names, ["---"] * len(names), *rows))
 
 
 def escaped(text: str) -> str:
@@ -154,7 +172,7 @@ def to_csv(tables: Iterable[Table]) -> str:
     A paper's numbers have a source, its protocol and no fingerprint.
     """
     found = [line for table in tables for line in (*_csv_lines(table), *_published(table))]
-    return pd.DataFrame(found, dtype=object).to_csv(index=False, lineterminator="\n")
+    return csv_text(pd.DataFrame(found, dtype=object))
 
 
 def _csv_lines(table: Table) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from reports.errors import ReportError
-from reports.frame import Setting
+from reports.frame import Column, Setting
 from reports.quoted import follows, quotable
 from reports.tables import Row, Table
 from results.reference.published import PublishedValue, published_values
@@ -135,7 +135,7 @@ def _figures(table: Table, digests: Mapping[str, str]) -> Iterator[Figure]:
         yield from (_figure(value, column, row) for row in found or [None])
 
 
-def _figure(value: PublishedValue, column: tuple[Setting, str], row: Row | None) -> Figure:
+def _figure(value: PublishedValue, column: Column, row: Row | None) -> Figure:
     found = Figure(
         published=value,
         setting=column[0],

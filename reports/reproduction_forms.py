@@ -4,14 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from reports.grid import ABSENT, percent_text
 from reports.headings import metric_heading
-from reports.render import escaped
+from reports.plain_csv import csv_text
+from reports.render import escaped, markdown_rows, plain_block
 from reports.reproduction import Figure, Reproduction, Verdict, summary
 
 HEADINGS = ("Method", "Published", "Ours", "Difference", "In half widths", "Verdict")
@@ -34,10 +33,7 @@ def _terminal_parts(one: Reproduction) -> Iterator[RenderableType]:
         yield Text(one.warning, style="yellow")
     yield ""
     for heading, figures in _by_column(one).items():
-        block = RichTable(
-            title=Text(heading), title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False,
-            padding=(0, 1, 0, 0),
-        )  # fmt: skip
+        block = plain_block(heading)
         for name in HEADINGS:
             block.add_column(name, overflow="fold", no_wrap=name != "Method" and name != "In half widths")
         for figure in figures:
@@ -58,8 +54,7 @@ def _markdown_blocks(one: Reproduction) -> Iterator[str]:
     if one.warning:
         yield escaped(one.warning)
     for heading, figures in _by_column(one).items():
-        rows = [HEADINGS, ["---"] * len(HEADINGS), *([*map(escaped, _texts(figure))] for figure in figures)]
-        yield f"{heading}\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        yield f"{heading}\n\n{markdown_rows(HEADINGS, [[*map(escaped, _texts(figure))] for figure in figures])}"
     if found := list(_not_run(one)):
         yield "\n".join(f"- {escaped(line)}" for line in found)
 
@@ -89,7 +84,7 @@ def to_csv(found: Iterable[Reproduction]) -> str:
         for one in found
         for figure in one.figures
     ]
-    return pd.DataFrame(lines, dtype=object).to_csv(index=False, lineterminator="\n")
+    return csv_text(pd.DataFrame(lines, dtype=object))
 
 
 def _values(figure: Figure) -> dict[str, Any]:

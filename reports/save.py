@@ -4,7 +4,6 @@ A report is one Markdown, CSV, LaTeX and HTML for all tables, and one bar plot (
 published rows also one over their years; a figure is PNG, SVG and CSV.
 """
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from reports.render import to_csv, to_markdown
 from reports.reproduction import Reproduction
 from reports.tables import Table
 from reports.years import years_png, years_svg
+from results.whole_file import replace_whole
 
 
 def save_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
@@ -82,12 +82,7 @@ def _save(files: Iterable[tuple[str, bytes]], folder: Path) -> list[Path]:
 
 
 def _write(path: Path, content: bytes) -> Path:
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)  # there only if something went wrong
+    replace_whole(path, content)
     return path
 
 

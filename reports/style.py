@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442")
 GRID = "#DDDDDD"
+REMARK = "#444444"  # of words beside what is drawn
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "text.parse_math": False,  # a dollar sign in a name is a dollar sign

@@ -1,26 +1,18 @@
 """Result tables as plain values: per method, setting and metric a mean over runs, its interval and what is missing.
 
 One table holds one protocol digest, data set and split digest; there is no way to put two into one. Numbers stay
-fractions here; percent begins in `reports.render`. A mean over fewer runs than the protocol asks for keeps its count
+fractions here; percent begins in `reports.grid`. A mean over fewer runs than the protocol asks for keeps its count
 and its reasons, and is never best.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-import pandas as pd
-
-from reports.elsewhere import elsewhere
-from reports.frame import BASELINES, COMPARISON, SETTINGS, VARIANT, Setting, numbered, settings_of
-from reports.headings import RECALL_AT, printable
-from reports.marks import with_best
+from reports.frame import Column, Setting, settings_of
+from reports.headings import RECALL_AT
 from reports.notes import footer, warning
-from reports.statistics.intervals import mean_interval
-from results import external
+from results.comparison import Comparison
 from results.reference.published import PublishedValue
-from results.repeats import ONE_RUN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +32,12 @@ class Cell:
         """Whether every run that the protocol asks for is in the mean."""
         return self.n_runs == self.expected_runs
 
+    def for_runs(self, n_runs: int) -> Mapping[int, float]:
+        """The values by run; where nothing is random, the one value stands for every run."""
+        if self.expected_runs > 1 or not self.values:
+            return self.values
+        return dict.fromkeys(range(1, n_runs + 1), *self.values.values())
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
@@ -47,7 +45,7 @@ class Row:
 
     method: str
     baseline: bool
-    cells: Mapping[tuple[Setting, str], Cell]  # by setting and metric
+    cells: Mapping[Column, Cell]  # by setting and metric
     name: str = ""  # the method's own
     code: str = ""  # that of a method which does not ship with the package
     hyperparameters: str = ""  # sorted JSON; "" where a search had no winner
@@ -63,7 +61,7 @@ class QuotedRow:
     protocol: str  # a title of ours where that was followed, else in words
     same_protocol: bool  # as that of the table beside which it stands
     n_runs: int | None  # None: not stated
-    cells: Mapping[tuple[Setting, str], PublishedValue]
+    cells: Mapping[Column, PublishedValue]
 
     @property
     def label(self) -> str:
@@ -96,6 +94,11 @@ class Table:
     evaluated: str = ""  # what the metrics are over: queries, left out, R
     elsewhere: tuple[str, ...] = ()  # methods without a number here that have some under another fingerprint
     quoted: tuple[QuotedRow, ...] = ()
+
+    @property
+    def comparison(self) -> Comparison:
+        """The fingerprints under which all of it was made."""
+        return Comparison(self.protocol_digest, self.dataset_hash, self.split_digest)
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -145,122 +148,3 @@ class Table:
     def footer(self) -> list[str]:
         """What a reader needs to know of the numbers: definitions, ties, runs, intervals, order."""
         return footer(self)
-
-
-def result_tables(frame: pd.DataFrame, derivations: Mapping[str, str] | None = None) -> list[Table]:
-    """One table for each protocol digest, data set and split digest of a `runs_frame`, in order of appearance.
-
-    Args:
-        frame: what `reports.frame.runs_frame` returns.
-        derivations: protocol digest -> the values in which a derived protocol differs, for example
-            `schedule.max_steps = 120`.
-    """
-    others = elsewhere(frame)
-    parts = [part for _, part in frame.groupby(COMPARISON, sort=False)]
-    return [_table(part, derivations or {}, found) for part, found in zip(parts, others, strict=True)]
-
-
-def _table(part: pd.DataFrame, derivations: Mapping[str, str], others: tuple[str, ...]) -> Table:
-    context = {str(name): value for name, value in part.iloc[0].items()}
-    metrics = tuple(str(metric) for metric in part["metric"].unique())
-    variants = {tuple(map(str, variant)): runs for variant, runs in part.groupby(VARIANT, sort=False)}
-    labels = variant_labels(list(variants))
-    rows = [
-        Row(
-            method=label,
-            name=variant[0],
-            code=variant[1],
-            hyperparameters=variant[2],
-            baseline=variant[0] in BASELINES,
-            cells=_cells(variants[variant]),
-        )
-        for variant, label in labels.items()
-    ]
-    primary: tuple[Setting, str] = ("separated", str(context["primary_metric"]))
-    is_external = context["protocol_name"] == external.NAME
-    ranks = {name: rank for rank, name in enumerate(BASELINES)}
-
-    def order(row: Row) -> tuple[bool, float, bool, float]:
-        mean = row.cells[primary].mean
-        return not row.baseline, ranks.get(row.method, 0), mean is None, mean or 0.0
-
-    return Table(
-        protocol_title=printable(context["protocol_title"]),
-        protocol_digest=context["protocol_digest"],
-        protocol_note=_note(context, derivations),
-        dataset_name=printable(context["dataset_name"]),
-        dataset_hash=context["dataset_hash"],
-        split_kind=context["split_kind"],
-        split_digest=context["split_digest"],
-        n_folds=int(context["n_folds"]),
-        n_runs=int(context["n_runs"]),
-        embedding_dim=int(context["embedding_dim"]),
-        primary_metric=primary[1],
-        metrics_version=int(context["metrics_version"]),
-        origins=tuple(context["origins"]),
-        standard_name=context["standard_name"],
-        evaluated=context["evaluated"],
-        elsewhere=others,
-        metrics=metrics,
-        rows=tuple(with_best(sorted(rows, key=order), 0 if is_external else int(context["n_runs"]))),  # no shared seeds
-        unsearched=tuple(
-            label
-            for variant, label in labels.items()
-            if variant[0] not in {*BASELINES, *ONE_RUN} and variant[2] == "{}"
-        ),
-        published=tuple(
-            f"{label} ({source})"
-            for variant, label in labels.items()
-            if (source := str(variants[variant]["published"].iloc[0]))
-        ),
-    )
-
-
-def _note(context: Mapping[str, Any], derivations: Mapping[str, str]) -> str:
-    notes = ["a demonstration, not a measurement"] if context["protocol_name"] == "demo" else []
-    if context["protocol_name"] == external.NAME:
-        notes.append(external.NOTE)
-    title = str(context["protocol_title"])
-    if title.endswith("+"):
-        values = derivations.get(str(context["protocol_digest"]))
-        notes.append(f"derived from {title[:-1]} with other values{f': {printable(values)}' if values else ''}")
-    return "; ".join(notes)
-
-
-def variant_labels(variants: list[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
-    """A label for each (method, code, hyper-parameters): the name, and what tells it from others of the same name."""
-    labels: dict[tuple[str, ...], str] = {}
-    for variant in variants:
-        method, code, hyperparameters = variant
-        rivals = [other for other in variants if other[0] == method]
-        marks = [code or "built in"] if len({other[1] for other in rivals}) > 1 else []
-        if len({other[2] for other in rivals}) > 1:
-            values = json.loads(hyperparameters or "{}")
-            marks.append(", ".join(f"{name}={value}" for name, value in values.items()) or "no winner")
-        labels[variant] = printable(f"{method} ({'; '.join(marks)})" if marks else method)
-    return labels
-
-
-def _cells(runs: pd.DataFrame) -> dict[tuple[Setting, str], Cell]:
-    cells: dict[tuple[Setting, str], Cell] = {}
-    for setting in SETTINGS:
-        for metric, part in runs[runs["setting"] == setting].groupby("metric", sort=False):
-            numbers = part.set_index("run")["value"].dropna()
-            values = {int(run): float(number) for run, number in numbers.items()}  # type: ignore[call-overload]
-            reasons: dict[str, list[int]] = {}
-            for run, reason in zip(part["run"], part["missing"], strict=True):
-                if reason:
-                    reasons.setdefault(printable(reason), []).append(int(run))
-            interval = mean_interval(values.values()) if values else None
-            cells[setting, str(metric)] = Cell(
-                mean=interval.mean if interval else None,
-                half_width=interval.half_width if interval else None,
-                n_runs=len(values),
-                expected_runs=len(part),
-                missing="; ".join(
-                    reason if len(where) == len(part) else f"{numbered('run', where)}: {reason}"
-                    for reason, where in reasons.items()
-                ),
-                values=values,
-            )
-    return cells

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reports import style
-from reports.frame import Setting
+from reports.frame import Column, Setting
 from reports.headings import metric_heading
 from reports.tables import Cell, QuotedRow, Row, Table
 
@@ -51,9 +51,9 @@ YEARS = {  # of the paper that the method's entry names first
 }
 COMPOSED = {"xbm-": 2020, "hpl-": 2022, "ccp-": 2024}  # a base loss with these before its name
 
-OURS = "#0072B2"
+OURS = style.COLOURS[0]
 MARKERS = "Ds^vP"  # by paper
-PAPERS = ("#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000")
+PAPER_COLOURS = tuple(style.COLOURS[place] for place in (3, 2, 4, 1, 6))
 SLOT_IN, FRAME_IN, HEIGHT_IN = 0.36, 1.4, 5.2  # inches: width of a method and of all else, height
 CHARACTERS_AN_INCH = 12  # of the title, at most
 SPREAD = 0.3  # half a slot's share in which the points of one method stand
@@ -89,7 +89,7 @@ def years_figure(table: Table, setting: Setting | None = None) -> Figure:
         points = [_quoted(row, slots, column, number, len(papers)) for row in theirs if row.source == source]
         looks = number % len(MARKERS)
         label = f"{source}, {_protocols(theirs, source)}"
-        _draw(axes, points, PAPERS[looks], MARKERS[looks], label, hollow=True)
+        _draw(axes, points, PAPER_COLOURS[looks], MARKERS[looks], label, hollow=True)
     axes.set_xticks(range(len(methods)), methods, rotation=90)
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.6, len(methods) - 0.4)
@@ -133,12 +133,12 @@ def _bands(axes: Axes, methods: Sequence[str]) -> None:
         start = end
 
 
-def _own(row: Row, slots: dict[str, int], column: tuple[Setting, str], beside: bool) -> _Point:
+def _own(row: Row, slots: dict[str, int], column: Column, beside: bool) -> _Point:
     cell = row.cells[column]
     return _Point(slots[row.name] - (SPREAD if beside else 0.0), cell.mean or 0.0, cell.half_width)
 
 
-def _quoted(row: QuotedRow, slots: dict[str, int], column: tuple[Setting, str], number: int, n_papers: int) -> _Point:
+def _quoted(row: QuotedRow, slots: dict[str, int], column: Column, number: int, n_papers: int) -> _Point:
     """The papers share what ours leaves of the slot."""
     value = row.cells[column]
     place = slots[row.method] + 2 * SPREAD * (number + 1) / n_papers - SPREAD

@@ -16,7 +16,7 @@ from results.exchange.fingerprints import protocol_digest
 from results.exchange.untrusted import read_untrusted
 from results.record import Metrics, Value
 from results.repeats import n_final_runs
-from results.strict import UtcTime, has, plain, read
+from results.strict import UtcTime, check_schema, has, plain, read
 from results.whole_file import write_whole
 
 FORMAT, SCHEMA = "mlrc-baseline", 1
@@ -80,9 +80,7 @@ def read_baseline(path: Path) -> Baseline:
     try:
         if not isinstance(value, dict) or value.get("format") != FORMAT:
             raise ResultsError(f'no baseline: wanted a JSON object whose "format" is "{FORMAT}" (mlrc baseline save).')
-        schema = value.get("schema")
-        if type(schema) is int and schema > SCHEMA:
-            raise ResultsError(f"baseline schema {schema}; this code reads up to {SCHEMA}. Update the package.")
+        check_schema(value.get("schema"), SCHEMA, "baseline")
         return _checked(value)
     except ResultsError as error:
         raise ResultsError(f"{path}: {error}") from None
@@ -90,8 +88,6 @@ def read_baseline(path: Path) -> Baseline:
 
 def _checked(value: Any) -> Baseline:
     baseline: Baseline = read(Baseline, value)
-    if baseline.schema != SCHEMA:
-        raise ResultsError(f"found schema {baseline.schema}, wanted {SCHEMA}.")
     if (found := protocol_digest(baseline.protocol["values"])) != baseline.protocol["digest"]:
         raise ResultsError(
             f"protocol.digest is {baseline.protocol['digest']!r:.40}, but that of its values is {found}; save it again."

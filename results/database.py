@@ -12,6 +12,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,8 +28,10 @@ from sqlalchemy.exc import (
 )
 
 from results.errors import ResultsError, StoreUnavailable
-from results.schema import bring_up_to_date, is_current
+from results.schema import META, bring_up_to_date, is_current
 
+BACKENDS = ("sqlite", "postgresql")
+EXAMPLES = "examples: runs/mlrc.db, postgresql+psycopg://USER@HOST/NAME"
 BUSY_TIMEOUT_S = 60.0
 SERVER_AWAY_S = 600.0  # how long a server is waited for: longer than a restart takes
 LONGEST_PAUSE_S = 1.0
@@ -147,6 +150,16 @@ def database_url(url_or_path: str) -> URL:
     return url
 
 
+def lacks_store(file: Path) -> bool:
+    """Whether a SQLite file, empty or somebody else's, has no store in it. Nothing is written."""
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            found = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = ?", (META.name,)).fetchone()
+    except sqlite3.Error:
+        return False  # opening it will say what is wrong
+    return bool(found == (0,))
+
+
 def place(url: URL) -> str:
     """How messages name the database: the file, or the address without password and options."""
     if url.get_backend_name() == "sqlite":
@@ -163,18 +176,21 @@ def engine_arguments(url: URL) -> dict[str, Any]:
 
 
 def _engine(url: URL, where: str) -> Engine:
+    if url.get_backend_name() not in BACKENDS:
+        raise ResultsError(
+            f"{where}: a store is a database of SQLite or PostgreSQL, not {url.drivername!r}; {EXAMPLES}."
+        )
     is_sqlite = url.get_backend_name() == "sqlite"
     if is_sqlite:
         _prepare_folder(Path(where))
     try:
         engine = create_engine(url, **engine_arguments(url))
     except NoSuchModuleError:
-        raise ResultsError(
-            f"{where}: no database of kind {url.drivername!r}; known: sqlite, postgresql+psycopg."
-        ) from None
+        raise ResultsError(f"{where}: no driver {url.drivername!r}; {EXAMPLES}.") from None
     except ModuleNotFoundError as error:
         raise ResultsError(
-            f"{where}: needs the Python module {error.name}; for PostgreSQL: pip install 'mlrc-harness[postgres]'."
+            f"{where}: needs the Python module {error.name}; write postgresql+psycopg://..., and pip install "
+            "'mlrc-harness[postgres]'."
         ) from None
     if is_sqlite:
         event.listen(engine, "connect", _prepare_connection)

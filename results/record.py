@@ -12,12 +12,13 @@ from typing import Annotated, Any, Literal
 
 from results.comparison import Comparison
 from results.errors import ResultsError
-from results.strict import Fraction, UtcTime, has, plain, read
+from results.strict import Fraction, UtcTime, check_schema, has, plain, read
 
 SCHEMA = 1
 
 Value = float | int | str | bool
 Metrics = dict[str, Fraction]  # precision_at_1, r_precision, map_at_r and, where the protocol asks, recall_at_<K>
+COUNTS = ("queries", "left_out", "smallest_r", "largest_r")  # in an evaluation's audit: what depends on no machine
 Reason = Literal["non-finite", "collapsed", "out-of-memory", "data-error", "method-error", "audit", "worker-died"]
 
 
@@ -38,6 +39,11 @@ class Identity:
     def comparison(self) -> Comparison:
         """The fingerprints under which the record was made."""
         return Comparison(self.protocol["digest"], self.dataset["content_hash"], self.split["digest"])
+
+    @property
+    def hyperparameters_text(self) -> str:
+        """Its hyper-parameters as JSON with sorted keys: equal values give equal text."""
+        return json.dumps(self.hyperparameters, sort_keys=True, allow_nan=False)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -134,6 +140,11 @@ Record = FoldRecord | RunRecord
 KINDS: dict[str, type[FoldRecord] | type[RunRecord]] = {"fold": FoldRecord, "run": RunRecord}
 
 
+def has_failed(record: Record) -> bool:
+    """Whether it is of a fold model that did not come to its end."""
+    return isinstance(record, FoldRecord) and record.outcome == "failed"
+
+
 def to_json(record: Record) -> str:
     """One line of strict JSON with sorted keys; equal records give equal text.
 
@@ -166,13 +177,9 @@ def from_values(value: Any) -> Record:
     """The record of the JSON value that such a text holds; the errors are those of `from_json`."""
     if not isinstance(value, dict) or value.get("kind") not in ("fold", "run"):
         raise ResultsError('not a record: wanted a JSON object whose "kind" is "fold" or "run".')
-    schema = value.get("schema")
-    if type(schema) is not int or schema < 1:
-        raise ResultsError(f"not a record: found schema {schema!r}, wanted a whole number from 1 to {SCHEMA}.")
-    if schema > SCHEMA:
-        raise ResultsError(f"record schema {schema}; this code reads up to {SCHEMA}. Update the package.")
     kind = value["kind"]
     try:
+        check_schema(value.get("schema"), SCHEMA, "record")
         return _checked(KINDS[kind], {name: item for name, item in value.items() if name != "kind"})
     except (ResultsError, RecursionError, OverflowError) as error:
         raise ResultsError(f"{kind} record {value.get('id')}: {error}") from None

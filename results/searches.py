@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from results.comparison import Comparison
 from results.record import FoldRecord, Record
 from results.study import Study
 
@@ -22,6 +23,18 @@ def no_winner(study: Study, records: Iterable[Record]) -> str:
     reasons = ", ".join(f"{count} folds {reason}" for reason, count in counts.most_common())
     first = f"; the first: {failed[0].message}" if failed else ""
     return f"0 of {study.n_trials} trials finished: {reasons or 'none began'}{first}"
+
+
+def trial_numbers(records: Iterable[Record]) -> dict[str, int]:
+    """The trial of each fold record of a search by its id, from 1 in the order in which trials began."""
+    searched = [record for record in records if isinstance(record, FoldRecord) and record.identity.purpose == "search"]
+    trials: dict[tuple[Comparison, str, str], dict[str, int]] = {}
+    numbers = {}
+    for record in sorted(searched, key=lambda one: one.provenance.created_at):
+        identity = record.identity
+        of_search = trials.setdefault((identity.comparison, identity.method, identity.method_code), {})
+        numbers[record.id] = of_search.setdefault(identity.hyperparameters_text, len(of_search) + 1)
+    return numbers
 
 
 def unfinished(studies: Iterable[Study], records: Iterable[Record]) -> dict[str, str]:

@@ -8,10 +8,9 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal, Self
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from results import claims, notes
@@ -19,9 +18,10 @@ from results.comparison import Comparison
 from results.database import Database
 from results.errors import ResultsError, StoreUnavailable
 from results.exchange.agreement import agreed, agreed_study
-from results.record import FoldRecord, Record, from_json, to_json
+from results.record import Record, from_json
+from results.rows import add_record, put_study, record_order, record_row, study_order, study_row
 from results.schema import RECORDS, STUDIES
-from results.study import Study, study_from_json, study_id, study_to_json
+from results.study import Study, study_from_json
 
 IDS_A_QUERY = 500  # databases limit the number of values in one statement
 
@@ -98,8 +98,8 @@ class Store:
             ResultsError: if the record fails a check of `to_json`, or the database cannot be written
                 (`StoreUnavailable`: for now).
         """
-        row = _record_row(record)
-        return self._database.write(lambda connection: _add(connection, row))
+        row = record_row(record)
+        return self._database.write(lambda connection: add_record(connection, row))
 
     def merge(self, records: Iterable[Record], studies: Iterable[Study]) -> Merged:
         """Keep what another store found: all of it, or nothing.
@@ -109,8 +109,8 @@ class Store:
         Raises:
             ResultsError: if a record or search contradicts one that is there, or as `add`.
         """
-        rows = {record.id: (record, _record_row(record)) for record in records}
-        searches = {study.id: (study, _study_row(study)) for study in studies}
+        rows = {record.id: (record, record_row(record)) for record in records}
+        searches = {study.id: (study, study_row(study)) for study in studies}
         where = f"{self.name} and what was given"
 
         def work(connection: Connection) -> Merged:
@@ -120,11 +120,11 @@ class Store:
                 if body is not None:
                     agreed(from_json(body), record, where)
                 n_known += body is not None
-                n_new += _add(connection, row)
+                n_new += add_record(connection, row)
             for id_, (study, row) in searches.items():
                 body = connection.scalar(select(STUDIES.c.body).where(STUDIES.c.id == id_))
                 if body is None or agreed_study(study_from_json(body), study, where) is study:
-                    _put(connection, row)
+                    put_study(connection, row)
                     n_searches += 1
             return Merged(n_new=n_new, n_known=n_known, n_searches=n_searches)
 
@@ -171,7 +171,7 @@ class Store:
         conditions = [RECORDS.c[name] == value for name, value in wanted.items() if value is not None]
         query = select(RECORDS.c.body).where(*conditions)
         bodies = self._database.read(lambda connection: connection.scalars(query).all())
-        return sorted(map(from_json, bodies), key=_order)  # here, because databases sort text by different rules
+        return sorted(map(from_json, bodies), key=record_order)
 
     def comparisons(self) -> list[Comparison]:
         """The comparisons that have a record or a search, sorted."""
@@ -190,8 +190,8 @@ class Store:
         Raises:
             ResultsError: if a field has a wrong type, or the database cannot be written.
         """
-        row = _study_row(study)
-        self._database.write(lambda connection: _put(connection, row))
+        row = study_row(study)
+        self._database.write(lambda connection: put_study(connection, row))
 
     def study(
         self, *, protocol_digest: str, dataset_hash: str, split_digest: str, method: str, method_code: str
@@ -216,7 +216,7 @@ class Store:
         conditions = [STUDIES.c[name] == value for name, value in wanted.items() if value is not None]
         query = select(STUDIES.c.body).where(*conditions)
         bodies = self._database.read(lambda connection: connection.scalars(query).all())
-        found = sorted(map(study_from_json, bodies), key=_study_order)
+        found = sorted(map(study_from_json, bodies), key=study_order)
         newest = {(study.comparison, study.method, study.method_code): study for study in found}
         return found if superseded else list(newest.values())
 
@@ -251,62 +251,3 @@ class Store:
     def holder(self, name: str, stale_after_s: float = claims.STALE_AFTER_S) -> str | None:
         """Who holds a claim, or None if nobody who lives does."""
         return self._database.read(lambda connection: claims.holder(connection, name, stale_after_s, time.time()))
-
-
-def _add(connection: Connection, row: dict[str, Any]) -> bool:
-    stored = RECORDS.c.outcome, RECORDS.c.created_at
-    found = connection.execute(select(*stored).where(RECORDS.c.id == row["id"])).one_or_none()
-    if found is None:
-        connection.execute(insert(RECORDS).values(row))
-        return True
-    is_later = datetime.fromisoformat(row["created_at"]) > datetime.fromisoformat(found.created_at)
-    if found.outcome == "done" or not (row["outcome"] == "done" or is_later):
-        return False
-    still_failed = (RECORDS.c.id == row["id"]) & (RECORDS.c.outcome == "failed")
-    return connection.execute(update(RECORDS).where(still_failed).values(row)).rowcount == 1
-
-
-def _put(connection: Connection, row: dict[str, Any]) -> None:
-    connection.execute(delete(STUDIES).where(STUDIES.c.id == row["id"]))
-    connection.execute(insert(STUDIES).values(row))
-
-
-def _study_row(study: Study) -> dict[str, Any]:
-    return {
-        "id": study.id,
-        **study.comparison._asdict(),
-        "method": study.method,
-        "method_code": study.method_code,
-        "body": study_to_json(study),
-    }
-
-
-def _record_row(record: Record) -> dict[str, Any]:
-    body = to_json(record)  # first: all that follows relies on its checks
-    identity = record.identity
-    is_fold = isinstance(record, FoldRecord)
-    return {
-        "id": record.id,
-        "kind": "fold" if is_fold else "run",
-        **identity.comparison._asdict(),
-        "protocol_title": identity.protocol["title"],
-        "dataset_name": identity.dataset["name"],
-        "method": identity.method,
-        "method_code": identity.method_code,
-        "purpose": identity.purpose,
-        "run": identity.run,
-        "fold": record.fold if isinstance(record, FoldRecord) else None,
-        "outcome": record.outcome if isinstance(record, FoldRecord) else "done",
-        "created_at": record.provenance.created_at,
-        "body": body,
-    }
-
-
-def _order(record: Record) -> tuple[str, int, float, str]:
-    fold = record.fold if isinstance(record, FoldRecord) else float("inf")
-    return record.identity.method, record.identity.run, fold, record.id
-
-
-def _study_order(study: Study) -> tuple[str, str, str, str, str, int]:
-    key = study_id(*study.comparison, study.method, study.method_code)
-    return study.protocol_title, study.dataset_name, study.method, study.method_code, key, study.fork

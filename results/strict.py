@@ -37,6 +37,18 @@ Fraction = Annotated[float, _is_fraction]
 UtcTime = Annotated[str, _is_utc]
 
 
+def check_schema(found: Any, newest: int, what: str) -> None:
+    """Refuse a schema number that is none, or that of newer code.
+
+    Raises:
+        ResultsError: with the way out.
+    """
+    if type(found) is not int or found < 1:
+        raise ResultsError(f"found schema {found!r:.60}, wanted a whole number from 1 to {newest}.")
+    if found > newest:
+        raise ResultsError(f"{what} schema {found}; this code reads up to {newest}. Update the package.")
+
+
 def has(**types_by_key: type) -> Check:
     """A check for a dictionary that must hold these keys with values of these types, and may hold more."""
 

@@ -12,11 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from PIL import Image
 
 from benchmark.cli import main
 from results.record import FoldRecord
 from results.store import Store
+
+settings.register_profile("suite", deadline=None)  # how long an example takes says something of the machine alone
+settings.load_profile("suite")
 
 # `mini` cut down: the whole search and final run of a method is four trained folds of two steps and two more.
 SETTINGS = ("max_steps=2", "evaluate_every_steps=1", "n_trials=2", "n_startup_trials=1", "n_runs=1", "n_folds=2")

@@ -11,7 +11,8 @@ from protocols.catalogue import MLRC_V1, PUBLISHED
 from protocols.spec import Protocol
 from reports.frame import runs_frame
 from reports.quoted import with_quoted
-from reports.tables import Table, result_tables
+from reports.tables import Table
+from reports.tabulation import result_tables
 from results.record import Record
 
 DIGESTS = {protocol.title: protocol.digest() for protocol in PUBLISHED}

@@ -13,8 +13,18 @@ from conftest import Command, draw_images, folds_in, options
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["run", "contrastve"], ["no method named 'contrastve'. Did you mean 'contrastive'?", "Known: arcface"]),
+        (
+            ["run", "contrastve"],
+            ["no method named 'contrastve'. Did you mean 'contrastive'?", "mlrc methods lists them"],
+        ),
         (["run", "pml:ContrastivLoss"], ["no class 'ContrastivLoss'. Did you mean 'pml:ContrastiveLoss'?"]),
+        (["run", "pml:"], ["has no class ''. pml:ContrastiveLoss is one; mlrc methods"]),
+        (["run", ""], ["is empty, perhaps of an unset variable"]),
+        (["run", "contrastive", "--weights", ""], ["--weights is empty"]),
+        (["run", "contrastive", "--artifacts="], ["--artifacts is empty"]),
+        (["run", "contrastive", "-d", "cub200:"], ["'cub200:' names no folder; wanted cub200:PATH."]),
+        (["export", ""], ["what follows 'export' is empty", "give it a value, or leave it out"]),
+        (["report", "--site", " "], ["--site is empty"]),
         (["run", "nowhere.py:Loss"], ["nowhere.py: cannot be read", "path/to/file.py:ClassName"]),
         (["run", "contrastive", "-p", "mni"], ["no protocol named 'mni'. Did you mean 'mini'?"]),
         (["run", "contrastive", "-p", "mini@9"], ["no protocol named 'mini@9'. Did you mean 'mini@1'?"]),
@@ -22,10 +32,16 @@ from conftest import Command, draw_images, folds_in, options
         (["run", "contrastive", "--set", "max_steps"], ["expected field=value"]),
         (["run", "contrastive", "--set", "max_steps=soon"], ["schedule.max_steps=soon: expected int"]),
         (["run", "contrastive", "--set", "name=x"], ["several fields end so: trunk.name, optimiser.name"]),
-        (["run", "contrastive", "--set", "max_steps=0"], ["schedule.max_steps is 0; it must be at least 1"]),
-        (["run", "contrastive", "--set", "n_trials=-1"], ["search.n_trials is -1; it must be at least 1"]),
-        (["run", "contrastive", "--set", "n_runs=0"], ["finals.n_runs is 0; it must be at least 1"]),
-        (["run", "contrastive", "--set", "patience=0"], ["schedule.cadence.patience is 0; it must be at least 1"]),
+        (
+            ["run", "contrastive", "--set", "max_steps=0"],
+            ["schedule.max_steps is 0; it must be from 1 to 1,000,000,000"],
+        ),
+        (["run", "contrastive", "--set", "n_trials=-1"], ["search.n_trials is -1; it must be from 1 to 100,000"]),
+        (["run", "contrastive", "--set", "n_runs=0"], ["finals.n_runs is 0; it must be from 1 to 1,000"]),
+        (["run", "contrastive", "--set", "patience=0"], ["schedule.cadence.patience is 0; it must be from 1 to"]),
+        (["run", "contrastive", "--set", "n_runs=1000000000"], ["finals.n_runs is 1000000000; it must be from 1 to"]),
+        (["run", "contrastive", "--set", "max_steps=1e400"], ["expected int, for example schedule.max_steps=1000"]),
+        (["run", "contrastive", "--set", "=1"], ["expected field=value, for example schedule.max_steps=200"]),
         (["run", "contrastive", "--set", "lr=NaN"], ["optimiser.lr is nan; it must be positive"]),
         (["run", "contrastive", "--set", "trunk.name=conv4"], ["no trunk named 'conv4' here. Did you mean 'conv3'?"]),
         (
@@ -34,6 +50,7 @@ from conftest import Command, draw_images, folds_in, options
         ),
         (["run", "contrastive", "--set", "n_folds=99"], ["99 folds need at least", "lower folds.n_folds"]),
         (["run", "contrastive", "--workers", "0"], ["--workers is 0; it must be at least 1"]),
+        (["run", "contrastive", "--workers", "5000"], ["--workers is 5000; it must be at least 1, and at most 4,096"]),
         (["run", "contrastive", "--threads", "-2"], ["--threads is -2; it must be at least 1"]),
         (["run", "contrastive", "--workers", "two"], ["'--workers'", "integer", "See mlrc run --help."]),
         (["run", "ccp(xbm(contrastive))"], ["ccp(...) is made of one plain method; 'xbm(contrastive)' is made of"]),
@@ -132,3 +149,15 @@ def test_an_image_that_may_not_be_read_is_named(mlrc: Command, tmp_path: Path, s
     folder = draw_images(tmp_path / "images", n_classes=8, n_images=4)
     (folder / "class 3" / "2.png").chmod(0)
     assert "class 3/2.png: cannot be read" in mlrc("run", "contrastive", *options(folder, store)).refusal()
+
+
+def test_what_a_class_is_called_gives_a_terminal_no_orders(mlrc: Command, tmp_path: Path) -> None:
+    folder = draw_images(tmp_path / "images", n_classes=4, n_images=2)
+    (folder / "class 0").rename(folder / "\x1b[31mred")
+    (folder / "\x1b[31mred" / "twin.png").write_bytes((folder / "class 1" / "0.png").read_bytes())
+    (folder / "class 2" / "bad\x9b.png").write_text("no image")
+    found = mlrc("data", "check", folder)
+    assert found.code == 2
+    assert "\N{REPLACEMENT CHARACTER}[31mred" in found.out
+    assert not set(found.out + found.err) & {"\x1b", "\x9b"}
+    assert not set(mlrc("run", "contrastive", *options(folder, tmp_path / "store.db")).err) & {"\x1b", "\x9b"}

@@ -1,5 +1,6 @@
 """A store or an --out that cannot be used, and a full disk: one line, exit 2, nothing lost and nothing half made."""
 
+import os
 import resource
 import sqlite3
 import subprocess
@@ -58,6 +59,19 @@ def test_a_database_on_a_server_is_asked_and_not_looked_for_as_a_file(mlrc: Comm
         assert "no store there yet" not in said
 
 
+def test_a_question_writes_nothing_into_an_empty_file_or_anothers_database(mlrc: Command, tmp_path: Path) -> None:
+    empty, foreign = tmp_path / "empty.db", tmp_path / "foreign.db"
+    empty.touch()
+    with sqlite3.connect(foreign) as connection:
+        connection.execute("CREATE TABLE notes (text)")
+    before = foreign.read_bytes()
+    for file in (empty, foreign):
+        for command in (["report"], ["status"], ["record"], ["export", "out"]):
+            assert "no store there yet" in mlrc(*command, "--store", file).refusal()
+    assert empty.read_bytes() == b""
+    assert foreign.read_bytes() == before
+
+
 def test_a_report_of_an_empty_store_says_so(mlrc: Command, store: Path) -> None:
     Store.open(str(store)).close()
     assert "nothing is recorded there yet" in mlrc("report", "--store", store).refusal()
@@ -73,6 +87,17 @@ def test_an_out_that_cannot_be_written_costs_no_run(mlrc: Command, suite: list[s
     (tmp_path / "a file").write_text("x")
     assert "cannot be written" in mlrc("run", "untrained", *suite, "--out", out).refusal()
     assert not (tmp_path / "store.db").exists() or folds_in(tmp_path / "store.db") == []
+
+
+def test_a_place_that_takes_no_file_is_found_before_anything_is_printed(
+    mlrc: Command, suite: list[str], store: Path, tmp_path: Path
+) -> None:
+    assert mlrc("run", "untrained", *suite).code == 0
+    (tmp_path / "a file").write_text("x")
+    for command in (["report", "--out"], ["report", "--reproduction", "--out"], ["export"]):
+        said = mlrc(*command, "a file", "--store", store).refusal()
+        assert said.startswith("a file: cannot be written, as ")
+        assert said.endswith("is a file; name a folder.")
 
 
 # --- a full disk, as a limit on the size of a file
@@ -136,3 +161,12 @@ def test_a_full_disk_under_the_store_loses_nothing(
     assert kept <= {record.id for record in folds_in(store)}
     whole = mlrc("run", "untrained", "contrastive", *options(images, tmp_path / "whole.db"), "--json")
     assert resumed.json == whole.json
+
+
+def test_a_reader_that_has_read_enough_ends_the_command_quietly(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmark", "protocols", "--json"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe:
+        done = subprocess.run(command, cwd=tmp_path, stdout=pipe, stderr=subprocess.PIPE, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (141, b"")

@@ -193,6 +193,12 @@ def test_a_mistake_in_a_comparison_is_told_in_one_line_before_anything_is_run(
     assert list(tmp_path.rglob("*.db")) == []
 
 
+def test_a_suite_file_of_several_methods_is_no_side_of_a_comparison(mlrc: Command, tmp_path: Path) -> None:
+    (tmp_path / "suite.toml").write_text('methods = ["ms", "contrastive"]', encoding="utf-8")
+    said = mlrc("compare", "suite.toml", "--against", "triplet").refusal()
+    assert "NEW is one method; the suite file names ms, contrastive." in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -73,7 +73,7 @@ def test_everything_wrong_is_named_with_its_reason(mlrc: Command, damaged: Path)
 
 def test_all_of_it_is_on_the_terminal_too(mlrc: Command, damaged: Path) -> None:
     shown = " ".join(mlrc("data", "check", f"cub200:{damaged}").out.split())
-    for part in ("cut.jpg", "empty; replace", "a web page;", "again.jpg", "copy.jpg", "JPEG CMYK 1", "ImageNet"):
+    for part in ("cut.jpg", "empty; replace", "a web page;", "again.jpg", "copy.jpg", "JPEG CMYK: 1", "ImageNet"):
         assert part in shown
     assert shown.endswith("Mend or remove what cannot be read.")
 

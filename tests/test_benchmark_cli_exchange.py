@@ -78,7 +78,7 @@ def test_one_method_is_exported_where_one_is_named(mlrc: Command, source: Path) 
     assert line["method"] == "pixels"
     assert [path.name for path in Path("out").iterdir()] == [Path(line["file"]).name]
     refused = mlrc("export", "out", "--store", source, "--method", "pixel").refusal()
-    assert "nothing of 'pixel' is recorded there; methods: contrastive, pixels" in refused
+    assert "nothing of 'pixel' is recorded there. Did you mean 'pixels'? Methods there: contrastive, pixels." in refused
 
 
 def test_embeddings_go_along_and_are_held_to_their_hashes(mlrc: Command, source: Path) -> None:

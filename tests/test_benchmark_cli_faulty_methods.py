@@ -127,11 +127,12 @@ def test_a_file_that_changed_since_its_search_is_another_method(
 def test_a_search_space_that_changed_is_refused_and_the_old_trials_stay(
     launch: Launch, mlrc: Command, suite: list[str], store: Path, tmp_path: Path
 ) -> None:
-    body = SEARCHED.replace("1.0", "float(open('bound.txt').read())")
+    # Spaces that share no point: a value that both propose would be found in the store and not run again.
+    body = SEARCHED.replace("0.0, 1.0", "*map(float, open('bounds.txt').read().split())")
     loss = write_loss(tmp_path / "loss.py", "return self.x * embeddings[0, 0]", body)
-    (tmp_path / "bound.txt").write_text("1")
+    (tmp_path / "bounds.txt").write_text("0 1")
     assert ended(launch("search", loss, *suite)).code == 0
-    (tmp_path / "bound.txt").write_text("2")
+    (tmp_path / "bounds.txt").write_text("2 3")
     widened = mlrc("search", loss, *suite)
     assert widened.code == 4
     assert "its search space is not the one" in lines_of(widened)[-1]

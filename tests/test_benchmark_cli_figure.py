@@ -37,7 +37,7 @@ def test_a_figure_of_records_is_three_files_whose_paths_are_printed(
     out = tmp_path / "a b"
     drawn = mlrc("figure", name, "--store", filled, "--out", out)
     assert (drawn.code, drawn.err) == (0, "")
-    assert drawn.out.splitlines() == [str(out / f"{name}.{kind}") for kind in ("png", "svg", "csv")]
+    assert drawn.out.splitlines() == [f"written: {out / f'{name}.{kind}'}" for kind in ("png", "svg", "csv")]
     with (out / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         found = list(csv.DictReader(file))
     assert len(found) == (5 if name != "problems" else 2)  # trials, or fold models with one problem each

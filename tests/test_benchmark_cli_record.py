@@ -38,7 +38,7 @@ def test_records_are_listed_and_given_as_json(mlrc: Command, made: tuple[Path, F
     store, record = made
     (line,) = mlrc("record", "--store", store, "--json").json
     assert line["id"] == record.id
-    assert line["MAP@R"] == record.test["map_at_r"]
+    assert line["map_at_r"] == record.test["map_at_r"]
     listed = mlrc("record", "--store", store).out
     assert record.id in listed
     assert f"{100 * record.test['map_at_r']:.2f}" in listed

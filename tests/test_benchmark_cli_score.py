@@ -155,7 +155,7 @@ def test_no_table_puts_external_results_beside_audited_ones(mlrc: Command, final
 def test_scores_are_stored_once_and_go_along_with_an_export(mlrc: Command, files: list[str]) -> None:
     first = mlrc("score", *files, "--name", "mine")
     assert "Stored as run 1 of 'external:mine'" in first.out
-    assert "40 queries, 1 left out (no other image of their class); R 7 to 7" in first.out
+    assert "40 queries, 1 left out, R = 7." in first.out
     assert "Already stored" in mlrc("score", *files, "--name", "mine").out
     assert (
         "is there with other embeddings"
@@ -218,7 +218,9 @@ BAD = {
     "another width": ("fold1.npy", FOLDS[1][:, :5], "fold1.npy has 5 columns and the first file 6"),
     "NaN": ("fold1.npy", with_row(np.nan), "fold1.npy: 1 of 41 rows are NaN or infinite (first: row 17"),
     "infinite": ("fold1.npy", with_row(np.inf), "1 of 41 rows are NaN or infinite"),
-    "beyond float32": ("fold1.npy", FOLDS[1].astype(np.float64) * 1e300, "41 of 41 rows are NaN or infinite"),
+    "beyond float32": ("fold1.npy", FOLDS[1].astype(np.float64) * 1e300, "float64 beyond 3.4e+38, the largest float32"),
+    "too long to compare": ("fold1.npy", FOLDS[1] * np.float32(1e30), "41 of 41 rows are shorter than 1e-12 or longer"),
+    "labels all alike": ("y.npy", np.zeros(41, int), "all 41 labels are '0', so every neighbour is a hit"),
     "a zero row": ("fold1.npy", with_row(0.0), "1 of 41 rows are all zero, which has no direction (first: row 17"),
     "one dimension": ("fold1.npy", FOLDS[1][:, 0], "shape (41,); wanted (N, D)"),
     "labels all different": ("y.npy", np.arange(41), "none of the 41 queries has a reference of its class"),
@@ -262,7 +264,13 @@ def test_labels_that_are_not_those_of_the_split_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("[]", "not a split"), ("{", "is no JSON"), ('{"schema": 9}', "schema 9"), ("", "is no JSON")]
+    ("text", "said"),
+    [
+        ("[]", "not a split of `mlrc data split`"),
+        ("{", "is no JSON"),
+        ('{"schema": 9}', "schema 9"),
+        ("", "is no JSON"),
+    ],
 )
 def test_a_file_that_is_no_split_is_refused(text: str, said: str, mlrc: Command, files: list[str]) -> None:
     Path("split.json").write_text(text, encoding="utf-8")
@@ -273,8 +281,8 @@ def test_a_file_that_is_no_split_is_refused(text: str, said: str, mlrc: Command,
     ("options", "said"),
     [
         (["--name", "a\nb"], "wanted 1 to 100 printable characters"),
-        (["--name", ""], "wanted 1 to 100 printable characters"),
-        (["--recall-at", 0], "Invalid value for '--recall-at'"),
+        (["--name", ""], "--name is empty"),
+        (["--recall-at", 0], "--recall-at is 0; it must be at least 1"),
         (["--n-runs", 0], "Invalid value for '--n-runs'"),
         (["--gallery-embeddings", "fold0.npy", "--gallery-labels", "y.npy"], "give one of each a fold model"),
     ],

@@ -43,6 +43,6 @@ def test_a_grid_with_published_values_first_is_searched_and_refused_by_other_rul
     refused = mlrc("search", "fastap", *suite)
     assert refused.code == 4
     assert "began with other rules (grid, 2 trials at once, 3 published first then, none now)" in refused.err
-    assert "All 3 trials of a search are drawn at random" in refused.err
+    assert "this is a random search" in refused.err
     assert mlrc("search", "fastap", *suite, *rules).err.splitlines()[-1].endswith("nothing left to run.")
     assert len(folds_in(store)) == 3 * 2

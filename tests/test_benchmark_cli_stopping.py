@@ -69,7 +69,7 @@ def n_begun(folder: Path) -> int:
     return len(begun.read_text().splitlines()) if begun.exists() else 0
 
 
-def wait_until(happened: Callable[[], bool], process: "subprocess.Popen[str]", within_s: float = 60.0) -> None:
+def wait_until(happened: Callable[[], bool], process: "subprocess.Popen[str]", within_s: float = 180.0) -> None:
     deadline = time.monotonic() + within_s
     while not happened():
         assert process.poll() is None, "the command ended too early"
@@ -185,6 +185,30 @@ def test_ctrl_c_while_workers_start_is_a_clean_stop(launch: Launch, tmp_path: Pa
     assert stopped.code == 3, stopped.err
     assert "Traceback" not in stopped.err
     assert n_records(tmp_path / "store.db") == n_begun(tmp_path) <= 2
+
+
+def test_ctrl_c_from_the_first_line_on_is_never_lost(launch: Launch, tmp_path: Path) -> None:
+    command = command_in(tmp_path, executor="inline")
+    begun = tmp_path / "imported.txt"  # while the loss is imported, much is still to be imported and checked
+    loss = tmp_path / "slow.py"
+    loss.write_text(
+        "import time, weakref\n"
+        "class Thing: pass\n"
+        "thing = Thing()\n"
+        f"def gone(_):\n    open({str(begun)!r}, 'w').close()\n    time.sleep(2)\n"
+        "watched = weakref.ref(thing, gone)\n"
+        "del thing\n" + loss.read_text()
+    )
+    process = launch(*command)
+    wait_until(begun.exists, process)  # within the callback, where Python drops what is raised
+    os.killpg(process.pid, signal.SIGINT)
+    stopped = ended(process)
+    assert stopped.code == 3, stopped.err
+    assert stopped.err.splitlines() == [
+        "Stopping; press Ctrl-C again to stop at once.",
+        "Interrupted. Everything finished is stored; the same command goes on from here.",
+    ]
+    assert n_begun(tmp_path) == 0
 
 
 def test_ctrl_c_before_the_first_job_is_an_interrupt_too(mlrc: Command, tmp_path: Path) -> None:

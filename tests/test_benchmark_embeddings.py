@@ -65,7 +65,7 @@ def test_what_is_missing_or_damaged_is_named_with_the_host_and_the_way_out(
 
 def test_what_cannot_be_reached_for_now_is_not_lost(tmp_path: Path) -> None:
     (tmp_path / "one.npy").mkdir()  # as a disk that gives errors
-    with pytest.raises(BenchmarkError, match="Check that the place may be read and is reached") as caught:
+    with pytest.raises(BenchmarkError, match="Check that the place is reached and may be read") as caught:
         load_embeddings(tmp_path, "one")
     assert not isinstance(caught.value, EmbeddingsUnavailable)
 

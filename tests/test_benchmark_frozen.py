@@ -14,6 +14,7 @@ from tiny import tiny_bench, without_timings
 from torch.nn.functional import normalize
 
 from benchmark.bench import Bench
+from benchmark.campaign import expected_work
 from benchmark.checks import check_trunk
 from benchmark.errors import BenchmarkError
 from benchmark.executors.worker import hold
@@ -21,7 +22,6 @@ from benchmark.finals import final_jobs, finals
 from benchmark.methods.linear import mmc
 from benchmark.methods.registry import METHODS, method_entry
 from benchmark.seeding import stream
-from benchmark.suite import expected_work
 from benchmark.training.embeddings import load_embeddings
 from benchmark.training.ensemble import concatenate
 from benchmark.training.features import FrozenFeatures, features_folder

@@ -15,6 +15,7 @@ from conftest import draw_images
 from torch import Tensor
 
 from benchmark.bench import Bench
+from benchmark.executors.worker import hold, perform
 from benchmark.methods.entry import Value
 from benchmark.methods.registry import method_entry
 from benchmark.training.training import run_fold
@@ -143,6 +144,24 @@ def finished(bench: Bench, method: str, hyperparameters: dict[str, Value] | None
     return record
 
 
+NUMERICS = {
+    "deterministic_algorithms": True,
+    "matmul_tf32": False,
+    "cudnn_tf32": False,
+    "cudnn_deterministic": False,  # the first switch covers it
+    "cudnn_benchmark": False,
+}
+
+
+def test_a_worker_rounds_as_it_should_and_its_record_says_so(index: ImageIndex, tmp_path: Path) -> None:
+    asked = replace(small(index, "mini"), artifacts=tmp_path)
+    hold(asked)
+    record = perform(asked.job(method_entry("contrastive"), MARGINS, 0, 0))
+    assert isinstance(record, FoldRecord)
+    assert record.in_force is not None
+    assert record.in_force["numerics"] == NUMERICS
+
+
 def test_every_published_protocol_is_written_down_here() -> None:
     assert WRITTEN.keys() == {protocol.name for protocol in PUBLISHED}
 
@@ -152,6 +171,8 @@ def test_the_transforms_of_a_finished_job_are_the_written_ones(index: ImageIndex
     published = bench(index, name)
     few = replace(published, artifacts=tmp_path, split=replace(published.split, test=published.split.test[:2]))
     found = finished(few, "pixels", run=1).in_force
+    assert found is not None
+    assert found.pop("numerics").keys() == NUMERICS.keys()
     assert found == {"transforms": WRITTEN[name].transforms, "input": WRITTEN[name].input}
 
 

@@ -7,12 +7,12 @@ from conftest import Command, folds_in
 from test_benchmark_search import CONTRASTIVE, drive
 from tiny import tiny_bench
 
+from benchmark.campaign import expected_work
 from benchmark.methods.registry import method_entry
 from benchmark.oversight.calibration import measured_costs
 from benchmark.oversight.costs import given_costs, images_of_side
 from benchmark.oversight.plan import job_steps, plan
 from benchmark.oversight.workload import left_of
-from benchmark.suite import expected_work
 from results.store import Store
 
 GIVEN = ("--seconds-per-step", "0.5")
@@ -153,9 +153,11 @@ def test_a_plan_makes_no_store_and_no_file(mlrc: Command, suite: list[str], stor
         (["contrastiv"], "Did you mean 'contrastive'"),
         (["contrastive", "--set", "max_step=3"], "max_steps"),
         (["contrastive", "--threads", "0"], "--threads is 0"),
-        (["contrastive", "--seconds-per-step", "0"], "--seconds-per-step is 0.0; it must be positive."),
-        (["contrastive", "--seconds-per-step", "nan"], "it must be positive."),
-        (["contrastive", "--steps-per-job", "0"], "--steps-per-job is 0; it must be at least 1."),
+        (["contrastive", "--seconds-per-step", "0"], "--seconds-per-step is 0.0; it must be positive, and"),
+        (["contrastive", "--seconds-per-step", "nan"], "it must be positive, and at most"),
+        (["contrastive", "--steps-per-job", "0"], "--steps-per-job is 0; it must be at least 1, and at most"),
+        (["contrastive", "--steps-per-job", "99999999999"], "at most 1,000,000,000."),
+        (["contrastive", "--seconds-per-step", "inf"], "--seconds-per-step is inf; it must be positive, and at most"),
     ],
 )
 def test_a_plan_refuses_what_a_run_refuses(mlrc: Command, suite: list[str], arguments: list[str], said: str) -> None:

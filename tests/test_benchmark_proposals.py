@@ -16,7 +16,8 @@ from benchmark.search.course import Course
 from benchmark.search.grid import grid_points
 from benchmark.search.proposals import _propose, counted_trials, open_round
 from benchmark.search.pruning import FIRST_LOOK, P_THRESHOLD, fold_rounds, is_pruned, predicted
-from benchmark.search.samplers import PREDICTED, shown_all
+from benchmark.search.samplers import shown_all
+from benchmark.search.trials import PREDICTED
 from benchmark.search.warm_start import published_start
 
 SPACE = {"x": FloatDistribution(0.0, 1.0), "y": FloatDistribution(0.0, 1.0)}

@@ -12,7 +12,7 @@ from benchmark.methods.entry import W_LR
 from benchmark.methods.registry import METHODS, method_entry
 from benchmark.published import published_values
 from reports.frame import runs_frame
-from reports.tables import result_tables
+from reports.tabulation import result_tables
 from results.reference.hyperparameters import published_hyperparameters, published_keys
 from results.store import Store
 

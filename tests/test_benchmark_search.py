@@ -16,6 +16,7 @@ from tiny import tiny_bench, without_timings
 from torch import Tensor, nn
 
 from benchmark.bench import Bench
+from benchmark.campaign import expected_work
 from benchmark.errors import BenchmarkError, Interrupted
 from benchmark.executors.inline import InlineExecutor
 from benchmark.executors.processes import WorkerPool
@@ -27,7 +28,7 @@ from benchmark.search.course import plain_course
 from benchmark.search.proposals import open_round
 from benchmark.search.rules import SearchRules
 from benchmark.search.search import no_winner, winner
-from benchmark.suite import Driver, expected_work
+from benchmark.suite import Driver
 from protocols.spec import SearchBudget
 from results.record import FoldRecord, Record
 from results.store import Store

@@ -418,7 +418,7 @@ def test_a_search_that_models_nothing_is_told_of(bench: Bench, tmp_path: Path) -
     assert course_notes([PROBE], bench) == []
     few = tiny_bench(tmp_path, "n_trials=2", "n_startup_trials=2")
     (note,) = course_notes([PROBE], few)
-    assert note.startswith("All 2 trials of a search are drawn at random")
+    assert note == "2 trials are no more than the 2 random ones that a search begins with: this is a random search."
     assert course_notes([PROBE], with_rules(few, sampler="random")) == []
     assert course_notes([method_entry("pixels")], few) == []
     (note,) = course_notes([PROBE], with_rules(bench, parallel_trials=8))

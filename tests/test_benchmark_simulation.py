@@ -10,10 +10,11 @@ import pytest
 from optuna.storages import InMemoryStorage
 from tiny import tiny_bench
 
+from benchmark.campaign import campaigns_at_once
 from benchmark.executors.worker import perform
 from benchmark.jobs import Job, Work
 from benchmark.methods.registry import method_entry
-from benchmark.oversight.simulation import Batch, campaigns_at_once, play
+from benchmark.oversight.simulation import Batch, play
 from benchmark.suite import Driver
 from results.record import Record
 from results.store import Store

@@ -3,13 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from conftest import Command
+from rich.console import Console
 from tiny import MARGINS, tiny_bench
 
 from benchmark.bench import Bench
+from benchmark.commands.listings import table
 from benchmark.methods.entry import Value
 from benchmark.methods.registry import method_entry
 from benchmark.oversight.status import remarks, shown, status_lines
@@ -151,3 +154,13 @@ def test_what_runs_is_the_set_of_hyperparameters_with_the_newest_record(
     searched, published = status_lines(opened)
     assert (searched["running"], published["running"]) == (None, owner)
     assert remarks([published])[0].startswith(f"contrastive (neg_margin=0.5, pos_margin=0.1): 7 folds left; {owner}")
+
+
+@pytest.mark.parametrize("width", [40, 60, 200])
+def test_no_method_name_is_broken_however_narrow_the_terminal(width: int) -> None:
+    name = "losses/my_loss.py:SquaredContrastive"
+    console = Console(width=width, file=StringIO())
+    lines = [{"method": name, "trials": {"done": 2, "failed": 1, "of": 10}}]
+    console.print(table(lines, ("method", "trials"), unbroken=True), crop=False)
+    assert isinstance(console.file, StringIO)
+    assert name in console.file.getvalue()

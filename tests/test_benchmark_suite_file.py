@@ -200,3 +200,10 @@ def test_a_suite_in_a_file_gives_the_table_of_the_same_suite_typed(mlrc: Command
     assert (tmp_path / "conf" / "report" / "results.md").exists()
     left = mlrc("plan", "conf/suite.toml", "--json").json
     assert left["total"]["jobs"] == 0
+
+
+@pytest.mark.parametrize("line", ['out = ""', 'store = ""', 'methods = [""]'])
+def test_an_empty_value_is_no_path(line: str, mlrc: Command, tmp_path: Path) -> None:
+    text = line if line.startswith("methods") else f'methods = ["untrained"]\n{line}'
+    (tmp_path / "suite.toml").write_text(text, encoding="utf-8")
+    assert f"{line.split()[0]} is empty; give it a value, or leave it out" in mlrc("run", "suite.toml").refusal()

@@ -1,5 +1,6 @@
 """Methods that the package does not ship: what a user's file may say, and the one line told when it is wrong."""
 
+import json
 from hashlib import sha256
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from pytorch_metric_learning import losses
 
 from benchmark.errors import BenchmarkError
 from benchmark.methods.entry import W_LR, own_weights_lr
-from benchmark.methods.registry import METHODS, build_method, check_hyperparameters, method_entry
+from benchmark.methods.registry import METHODS, build_method, check_hyperparameters, method_entry, space_json
 from benchmark.methods.user import installed_names, pml_names
 
 HEAD = """
@@ -261,3 +262,27 @@ def test_an_installed_package_brings_methods_as_classes_or_entries() -> None:
 @pytest.mark.usefixtures("plug_in")
 def test_a_plug_in_that_cannot_be_imported_is_refused_in_one_line() -> None:
     assert "gone: its plug-in plug:Gone cannot be imported: AttributeError" in refusal("gone")
+
+
+def test_numbers_of_numpy_in_a_search_space_become_pythons_own(write) -> None:
+    space = (
+        "search_space = {'a': IntDistribution(numpy.int64(1), numpy.int64(3)), "
+        "'b': CategoricalDistribution([numpy.int64(2), numpy.float64(0.5)])}"
+    )
+    name = write(loss_class("a, b", attributes=space), head=f"import numpy{HEAD}")
+    with pytest.warns(UserWarning, match="Choices for a categorical"):  # Optuna's, of the file's own line
+        found = method_entry(name).space(7)
+    assert json.loads(space_json(found))["b"]["attributes"]["choices"] == [2, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("distribution", "said"),
+    [
+        ("FloatDistribution(0.0, float('inf'))", "from 0.0 to inf; give finite bounds"),
+        ("CategoricalDistribution([(1, 2), (3, 4)])", "has the choice (1, 2)"),
+        ("CategoricalDistribution([None, 1])", "has the choice None"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Choices for a categorical")
+def test_a_search_space_that_cannot_be_stored_is_refused(write, distribution: str, said: str) -> None:
+    assert said in refusal(write(loss_class("a", attributes=f"search_space = {{'a': {distribution}}}")))

@@ -1,4 +1,4 @@
-"""The README is true: its commands run as printed, its Python runs, its table is what the renderer prints."""
+"""The README is true: its commands run as printed, its Python runs, and the files that it shows are there."""
 
 import re
 import shlex
@@ -58,7 +58,7 @@ def run(command: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
         run("mlrc run 'hpl(proxy-anchor)' --data path/to/images", place, monkeypatch, capsys)
     elif arguments[:2] == ["baseline", "check"] and not (place / "baseline.json").exists():
         run(line_with("baseline save"), place, monkeypatch, capsys)
-    elif "--from" in arguments and not (place / "results").exists():
+    elif "--from" in arguments and not (place / "exports").exists():
         run(line_with("mlrc export"), place, monkeypatch, capsys)
     elif "--split" in arguments:
         split = run(line_with("data split"), place, monkeypatch, capsys)

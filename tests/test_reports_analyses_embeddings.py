@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
 from figure_records import drawn, fold, identity, lines, texts
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from benchmark.methods.k_center import covering_radii, greedy_k_center
 from reports import style
@@ -151,3 +153,14 @@ def test_a_map_shows_the_first_fold_model_of_each_method() -> None:
     found = embedding_map(embedded(CLASSES[:9], records, load)).drawings
     assert [one.subject.method for one in found] == ["a", "b"]
     assert asked == [records[0].id, records[4].id]
+
+
+def test_the_label_of_a_wide_map_lies_within_the_picture(caplog: pytest.LogCaptureFixture) -> None:
+    angles = np.linspace(0, 2 * np.pi, 480)
+    ring = np.stack([np.cos(angles), 0.95 * np.sin(angles)], axis=1)
+    classes = [f"Language/character{n // 40:02d}" for n in range(480)]
+    with mpl.rc_context(style.STYLE):
+        figure = plane(fold(identity("final", 1), 0, 0.3), ring, Pictures(classes)).figure()
+        FigureCanvasAgg(figure).draw()
+        assert figure.axes[0].yaxis.label.get_window_extent().x0 > 0
+    assert not caplog.records

@@ -11,7 +11,8 @@ from protocols.catalogue import DEMO_V1
 from protocols.derive import derive
 from reports.frame import runs_frame
 from reports.render import as_dict, to_csv, to_markdown
-from reports.tables import Table, result_tables
+from reports.tables import Table
+from reports.tabulation import result_tables
 from results.errors import ResultsError
 from results.record import FoldRecord, Record, to_json
 

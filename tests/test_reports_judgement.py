@@ -138,6 +138,7 @@ def test_too_few_planned_runs_are_told_before_anything_is_run() -> None:
     assert found.ruling.verdict is Verdict.TOO_FEW_RUNS
     assert "Nothing was run" in to_lines(found)[-1]
     enough = [Side(label=name, identity=final(1, name), values={}) for name in ("new", "old")]
+    assert "give --set n_runs=3 or more. Nothing was run" in found.ruling.reason
     assert foretold(*enough, "concatenated", "map_at_r") is None
 
 

@@ -218,3 +218,11 @@ def test_the_rehearsal_fails_when_a_renderer_is_broken(monkeypatch: pytest.Monke
     monkeypatch.setattr("reports.headings.METRICS", {"map_at_r": ()})
     with pytest.raises(IndexError):
         rehearse()
+
+
+def test_no_text_of_the_csv_is_a_formula_and_every_number_stays_one() -> None:
+    names = ("=1+1.py:Loss", "+cmd", "-2+3", "@SUM(A1)", "-5", "plain")
+    rows = tuple(row(name, cell(-0.25)) for name in names)
+    found = list(csv.DictReader(io.StringIO(to_csv([replace(TABLE, rows=rows, dataset_name="=cmd")]))))
+    assert list(dict.fromkeys(line["method"] for line in found)) == [*(f"'{name}" for name in names[:4]), *names[4:]]
+    assert {(line["dataset"], line["mean"], line["n_runs"]) for line in found} == {("'=cmd", "-0.25", "10")}

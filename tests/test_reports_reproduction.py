@@ -17,7 +17,7 @@ from reports.errors import ReportError
 from reports.frame import runs_frame
 from reports.reproduction import Figure, Reproduction, Verdict, reproductions, summary
 from reports.reproduction_forms import as_dict, to_csv, to_markdown, to_terminal
-from reports.tables import result_tables
+from reports.tabulation import result_tables
 from results.record import Record
 
 DEVIATION = math.sqrt(sum(offset**2 for offset in SPREAD) / 9)

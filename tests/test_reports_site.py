@@ -19,7 +19,8 @@ from reports.quoted import with_quoted
 from reports.site.build import build_site
 from reports.site.folder import PARTS
 from reports.site.material import Material, MethodText, Searched
-from reports.tables import Table, result_tables
+from reports.tables import Table
+from reports.tabulation import result_tables
 from results import external
 from results.record import FoldRecord, Record
 
@@ -236,6 +237,19 @@ def test_a_site_is_made_of_whatever_there_is(tmp_path: Path) -> None:
         text = Page(board).text
         assert ("missing†" in text) == (name in ("search", "some folds")), name
         assert len(list((folder / "records").iterdir())) == len(records)
+
+
+@pytest.mark.parametrize("n_runs", [2, 3])
+def test_below_three_runs_nobody_is_told_apart(tmp_path: Path, n_runs: int) -> None:
+    records = site_records(("contrastive", "triplet"), ("things",), f"finals.n_runs={n_runs}")
+    folder = built(records, tmp_path / "site")
+    (board,) = (page.read_text() for page in (folder / "boards").iterdir())
+    views = re.findall(r'data-views="([^;|]*)\|([^|]*)\|', board)
+    assert len(views) == 2
+    assert all(bool(letters) == (n_runs == 3) for _, letters in views)
+    assert ("Nothing is bold: below 3 runs no method can be told from the best." in board) == (n_runs == 2)
+    if n_runs == 2:
+        assert sorted(rank for rank, _ in views) == ["1", "2"]
 
 
 def test_equal_records_give_equal_bytes(tmp_path: Path) -> None:

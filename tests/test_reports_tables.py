@@ -13,7 +13,8 @@ from protocols.derive import derive
 from protocols.spec import Protocol
 from reports.errors import ReportError
 from reports.frame import COLUMNS, runs_frame
-from reports.tables import Cell, Row, Table, result_tables
+from reports.tables import Cell, Row, Table
+from reports.tabulation import result_tables
 from results.record import FoldRecord, Identity, Provenance, Record, RunRecord
 
 METRICS = ("precision_at_1", "r_precision", "map_at_r")

@@ -11,6 +11,8 @@ from published_runs import quoted, runs
 
 from benchmark.methods.registry import METHODS
 from reports import style
+from reports.site.boards import Board
+from reports.site.years import years
 from reports.tables import Table
 from reports.years import YEARS, year_of, years_figure, years_png, years_svg
 from results.reference.published import published_values
@@ -76,3 +78,12 @@ def test_a_mean_that_lacks_runs_is_not_drawn() -> None:
     (table,) = quoted(runs("contrastive", 0.2, n_runs=9) + runs("triplet", 0.2))
     bars = [item for item in years_figure(table).axes[0].containers if item.get_label() == "ours"]
     assert len(bars[0].lines[2][0].get_segments()) == 1  # type: ignore[attr-defined]
+
+
+def test_the_site_does_not_draw_a_mean_that_lacks_runs_either() -> None:
+    whole = [record for name in ("contrastive", "arcface", "cosface", "fastap") for record in runs(name, 0.2)]
+    (table,) = quoted(whole + runs("triplet", 0.2, n_runs=9))
+    found = years(Board(table=table, records=()))
+    assert found is not None
+    (marks,) = (path.d for path in found.paths if path.look == "ours")
+    assert marks.count("M") == 4

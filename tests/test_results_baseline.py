@@ -121,6 +121,10 @@ def test_a_number_of_runs_that_can_be_none_is_refused_at_once(file: Path, n_runs
 def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match="cannot be written"):
         write_baseline(baseline(), tmp_path / "no folder" / "baseline.json")
+    with pytest.raises(ResultsError, match="cannot be written"):
+        write_baseline(baseline(), Path(__file__) / "below a file.json")
+    with pytest.raises(ResultsError, match="cannot be written"):
+        write_baseline(baseline(), tmp_path / "a\0nul.json")
     with pytest.raises(ResultsError, match=r"protocol\.digest"):
         write_baseline(replace(baseline(), protocol={**final(1).protocol, "digest": "x"}), tmp_path / "baseline.json")
     assert list(tmp_path.iterdir()) == []

@@ -158,7 +158,7 @@ def test_a_lock_that_never_ends_is_an_error_of_one_line(path: Path, monkeypatch:
         ("postgresql+psycopg://me:s3cret@host:port/db", "cannot be parsed"),
         ("postgresql+psycopg://me:p@s3cret@127.0.0.1:1/db", "an @ too many; in a user or password, write it as %40"),
         ("sqlite://me:s3cret@host/mlrc.db", "a SQLite store is a file and has no user or host"),
-        ("nosuch://me:s3cret@host/db?password=s3cret", "no database of kind 'nosuch'"),
+        ("nosuch://me:s3cret@host/db?password=s3cret", "a database of SQLite or PostgreSQL, not 'nosuch'"),
         ("mysql+pymysql://me:s3cret@127.0.0.1:1/db?password=s3cret", ""),  # no driver, or nobody there
         ("postgresql+psycopg://me:s3cret@127.0.0.1:1/db?password=s3cret", ""),
     ],

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reports.frame import runs_frame
-from reports.tables import result_tables
+from reports.tabulation import result_tables
 from results.errors import ResultsError
 from results.exchange.export import exports, file_name, read_export, write_export
-from results.exchange.merging import collect, export_files, load_folder
+from results.exchange.merging import collect, export_files
 from results.record import FoldRecord, Record
 from results.store import Merged, Store
 
@@ -258,7 +258,9 @@ def test_a_folder_is_read_with_the_folders_in_it_and_each_record_once(path: Path
     found = collect(export_files([path.parent]))
     assert found.n_duplicates == len(RECORDS)
     assert len(found.records) == len(RECORDS) + 10
-    assert {record.id for record in load_folder(path.parent)} == {record.id for record in found.records}
+    assert {record.id for record in collect(export_files([path.parent])).records} == {
+        record.id for record in found.records
+    }
 
 
 def test_a_link_to_a_folder_elsewhere_is_not_followed(path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -272,7 +274,7 @@ def test_a_link_to_a_folder_elsewhere_is_not_followed(path: Path, tmp_path_facto
 def test_one_damaged_file_refuses_the_folder_and_is_named(path: Path) -> None:
     (path.parent / "other.json").write_text("[1, 2", encoding="utf-8")
     with pytest.raises(ResultsError, match=r"other\.json: is no JSON"):
-        load_folder(path.parent)
+        collect(export_files([path.parent]))
 
 
 def contradicting() -> list[Record]:
@@ -283,7 +285,7 @@ def contradicting() -> list[Record]:
 def test_files_that_contradict_each_other_are_refused_with_both_names_and_the_value(path: Path) -> None:
     write_export(contradicting(), [], path.parent / "other.json")
     with pytest.raises(ResultsError) as refused:
-        load_folder(path.parent)
+        collect(export_files([path.parent]))
     said = str(refused.value)
     assert all(part in said for part in ("ms.json and", "other.json", "contradict", "map_at_r 0.4 and 0.5"))
 
@@ -292,7 +294,7 @@ def test_of_a_fold_that_failed_once_and_is_done_elsewhere_the_done_one_counts(pa
     failed = final_run(RECORDS[0].identity, [None, 0.4, 0.4, 0.4], None)
     for order in ("a", "z"):
         write_export(failed, [], path.parent / f"{order}.json")
-        done = [record for record in load_folder(path.parent) if record.id == failed[0].id]
+        done = [record for record in collect(export_files([path.parent])).records if record.id == failed[0].id]
         assert [one.outcome for one in done if isinstance(one, FoldRecord)] == ["done"]
 
 

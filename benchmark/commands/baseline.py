@@ -8,17 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import wraps
 from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchmark.commands.console import JOBS_FAILED, console, errors, print_json, say_error
+from benchmark.commands.console import errors, print_json, say
 from benchmark.commands.gate import (
-    JobsFailed,
     JUnit,
     Margin,
     Metric,
@@ -27,6 +25,7 @@ from benchmark.commands.gate import (
     Setting,
     check_junit,
     conclude,
+    planned_side,
     question,
     side_in_store,
 )
@@ -39,9 +38,11 @@ from benchmark.commands.options import (
     Threads,
     Weights,
     Workers,
+    with_parameters,
     with_suite_options,
 )
-from benchmark.errors import BenchmarkError
+from benchmark.errors import BenchmarkError, Interrupted
+from benchmark.interruption import interruptible
 from benchmark.stores import open_store
 from protocols.errors import did_you_mean
 
@@ -66,14 +67,7 @@ def _file_first(command: Callable[..., None]) -> Callable[..., None]:
     parameters = dict(signature(command).parameters)
     methods = parameters.pop("methods").replace(default=[])
     ordered = [parameters.pop("file"), methods, *parameters.values()]
-
-    @wraps(command)
-    def flat(**given: Any) -> None:
-        command(**given)
-
-    flat.__signature__ = signature(command).replace(parameters=ordered)  # type: ignore[attr-defined]
-    flat.__annotations__ = {item.name: item.annotation for item in ordered}
-    return flat
+    return with_parameters(command, ordered)
 
 
 @baseline_app.command("save")
@@ -85,24 +79,21 @@ def save(options: SuiteOptions, file: File, published: Published = None, as_json
     from results.whole_file import check_writable
 
     check_writable(file)
-    try:
+    with interruptible():
         baseline = _saved(options, published)
-    except JobsFailed as error:
-        say_error(f"error: {error}")
-        raise typer.Exit(JOBS_FAILED) from None
     write_baseline(baseline, file)
     names, n_runs = [method.method for method in baseline.methods], len(baseline.methods[0].runs)
     if as_json:
         print_json({"file": str(file), "methods": names, "n_runs": n_runs})
     else:
-        text = f"written: {file}: {n_runs} runs of {', '.join(names)}"
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        text = f"written: {file}: {n_runs} run{'s' if n_runs != 1 else ''} of {', '.join(names)}"
+        say(text)
 
 
 @baseline_app.command("check")
 def check(
     file: File,
-    methods: Annotated[list[str], typer.Argument(metavar="METHOD...", help="Of the file; default: all.")] = [],  # noqa: B006
+    methods: Annotated[list[str], typer.Argument(metavar="METHOD", help="Of the file; default: all.")] = [],  # noqa: B006
     data: Annotated[str | None, typer.Option("--data", "-d", help=f"Default: as saved. {DATA_HELP}")] = None,
     metric: Metric = None,
     setting: Setting = None,
@@ -132,12 +123,8 @@ def check(
     options = _options(baseline, [method.method for method in chosen])
     options = replace(options, executor=executor, workers=workers, threads=threads, weights=weights, no_cache=no_cache)
     options = replace(options, data=baseline.data if data is None else data)
-    try:
-        with _store_of(store) as address:
-            found = _checked(baseline, chosen, replace(options, store=address), asked, file, search_again)
-    except JobsFailed as error:
-        say_error(f"error: {error}")
-        raise typer.Exit(JOBS_FAILED) from None
+    with _store_of(store) as address, interruptible():
+        found = _checked(baseline, chosen, replace(options, store=address), asked, file, search_again)
     raise typer.Exit(conclude(found, asked, junit, as_json))
 
 
@@ -181,11 +168,10 @@ def _checked(
     search_again: bool,
 ) -> "list[Judgement]":
     """A judgement for each method; none is run if one could not be compared."""
-    from benchmark.gate import identity_of
     from benchmark.methods.registry import check_hyperparameters
     from benchmark.workshop import assemble, run_suite
     from reports.gate.judgement import compare, foretold, measure
-    from reports.gate.sides import Side, side_of_baseline
+    from reports.gate.sides import side_of_baseline
     from reports.gate.verdict import LEVEL
 
     suite = assemble(options)
@@ -195,10 +181,7 @@ def _checked(
         suite = replace(suite, given={one.method: dict(one.hyperparameters) for one in chosen})
         for entry in suite.entries:
             check_hyperparameters(entry, suite.bench.fewest_classes, suite.given[entry.name])
-    planned = {
-        entry.name: Side(label=entry.name, identity=identity_of(entry, suite.bench, {}), values={})
-        for entry in suite.entries
-    }
+    planned = {entry.name: planned_side(entry.name, entry, suite.bench) for entry in suite.entries}
     told = [foretold(planned[name], side, setting, metric, asked.margin) for name, side in old.items()]
     if known := [one for one in told if one is not None]:
         return known
@@ -263,5 +246,8 @@ def _store_of(address: str | None) -> Iterator[str]:
     if address is not None:
         yield address
         return
-    with TemporaryDirectory(prefix="mlrc-check-") as folder:
-        yield str(Path(folder) / "check.db")
+    try:
+        with TemporaryDirectory(prefix="mlrc-check-") as folder:
+            yield str(Path(folder) / "check.db")
+    except (Interrupted, KeyboardInterrupt):
+        raise Interrupted("Nothing was kept; --store keeps the records.") from None

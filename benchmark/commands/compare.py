@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchmark.commands.console import JOBS_FAILED, errors, say_error
+from benchmark.commands.console import errors, say_error
 from benchmark.commands.gate import (
-    JobsFailed,
     JUnit,
     Margin,
     Metric,
@@ -19,11 +18,13 @@ from benchmark.commands.gate import (
     Setting,
     check_junit,
     conclude,
+    planned_side,
     question,
     side_in_store,
 )
-from benchmark.commands.options import AsJson, Published, SuiteOptions, with_suite_options
+from benchmark.commands.options import AsJson, Published, SuiteOptions, with_parameters, with_suite_options
 from benchmark.errors import BenchmarkError
+from benchmark.interruption import interruptible
 from benchmark.stores import open_store
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ compare_app = typer.Typer(rich_markup_mode=None)
 
 def naming_one_method(command: Callable[..., None]) -> Callable[..., None]:
     """The command of a suite with one argument, NEW, in the place of its methods."""
-    found = signature(command)
     new = Annotated[
         str,
         typer.Argument(
@@ -47,16 +47,14 @@ def naming_one_method(command: Callable[..., None]) -> Callable[..., None]:
     ]
     parameters = [
         item.replace(name="new", annotation=new) if item.name == "methods" else item
-        for item in found.parameters.values()
+        for item in signature(command).parameters.values()
     ]
 
     @wraps(command)
     def flat(new: str, **given: Any) -> None:
         command(methods=[new], **given)
 
-    flat.__signature__ = found.replace(parameters=parameters)  # type: ignore[attr-defined]
-    flat.__annotations__ = {item.name: item.annotation for item in parameters}
-    return flat
+    return with_parameters(flat, parameters)
 
 
 @compare_app.command("compare")
@@ -86,6 +84,8 @@ def compare(
     Exit code 1: worse, or not what --require asks for. 2: nothing could be judged.
     """
     asked = question(metric, setting, margin, require)
+    if len(options.methods) > 1:
+        raise BenchmarkError(f"NEW is one method; the suite file names {', '.join(options.methods)}. Name one of them.")
     (new,) = options.methods
     if new == against:
         raise BenchmarkError(f"NEW and OLD are both {new!r}; there is nothing to compare.")
@@ -94,11 +94,8 @@ def compare(
     check_junit(junit)
     settings = [*options.settings, *([] if max_runs is None else [f"finals.n_runs={max_runs}"])]
     options = replace(options, methods=[new, against], settings=settings)
-    try:
+    with interruptible():
         found = _judged(options, asked, until_decided, from_store, published)
-    except JobsFailed as error:
-        say_error(f"error: {error}")
-        raise typer.Exit(JOBS_FAILED) from None
     raise typer.Exit(conclude([found], asked, junit, as_json, as_list=False))
 
 
@@ -106,11 +103,6 @@ def _judged(
     options: SuiteOptions, asked: Question, until_decided: bool, from_store: bool, published: str | None
 ) -> "Judgement":
     """Both sides, from files, from the store or run now, and the judgement on them."""
-    from protocols.catalogue import protocol_named
-    from protocols.derive import derive
-
-    derive(protocol_named(options.protocol), options.settings)  # a typo is answered before torch is imported
-
     from benchmark.gate import exported, is_export
     from reports.gate.sides import side_of_records
 
@@ -121,14 +113,16 @@ def _judged(
 
     from benchmark.remembered import settle
     from benchmark.search.course import course_notes
-    from benchmark.workshop import assemble
+    from benchmark.workshop import assemble, with_images
 
-    suite = assemble(replace(options, methods=methods), published, decode=not from_store)
+    suite = assemble(replace(options, methods=methods), published, decode=False)
     if len({(entry.name, entry.code) for entry in suite.entries}) < len(methods):
         raise BenchmarkError(f"NEW and OLD are both {suite.entries[0].name!r}; there is nothing to compare.")
     sources = _Sources(names=options.methods, files=files, suite=suite)
     if (told := _foretold(sources, asked)) is not None:
         return told
+    if not from_store:
+        sources = replace(sources, suite=(suite := with_images(suite, options)))
     for remark in course_notes(suite.entries, suite.bench) if "search" in sources.phases and not from_store else ():
         say_error(remark)
     with open_store(options.store, must_exist=from_store) as store:
@@ -176,15 +170,9 @@ class _Sources:
 
     def planned(self) -> "tuple[Side, Side]":
         """Both sides before anything has run: a method's has no value."""
-        from benchmark.gate import identity_of
-        from reports.gate.sides import Side
-
-        bench, entries = (self.suite.bench, self._entries()) if self.suite else (None, {})
-        found = {
-            name: Side(label=name, identity=identity_of(entry, bench, {}), values={})
-            for name, entry in entries.items()
-            if bench is not None
-        }
+        if self.suite is None:
+            return self._in_order(self.files)
+        found = {name: planned_side(name, entry, self.suite.bench) for name, entry in self._entries().items()}
         return self._in_order({**self.files, **found})
 
     def sides(self, n_runs: int | None) -> "tuple[Side, Side]":

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from benchmark.commands.console import DONE, USAGE, console, errors, print_json, say_error
+from benchmark.commands.console import DONE, USAGE, console, errors, print_json, say, say_error
 from benchmark.commands.options import DATA_HELP, AsJson, Protocol, Settings
 
 data_app = typer.Typer(
@@ -15,7 +15,8 @@ data_app = typer.Typer(
 
 @data_app.command("list")
 def data_list(
-    name: Annotated[str | None, typer.Argument(help="One data set, in full.")] = None, as_json: AsJson = False
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One data set, in full.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the data sets that can be named, with their counts, terms, layouts, and whether they can be fetched."""
     from benchmark.commands.fetching import known_dataset, known_datasets
@@ -27,14 +28,15 @@ def data_list(
     elif name:
         console.print(details({key: value for key, value in lines[0].items() if value not in (None, {})}))
     else:
-        console.print(table(lines, ("name", "title", "classes", "images", "fetch")))
+        counted = [line | {name: f"{line[name]:,}" for name in ("classes", "images") if line[name]} for line in lines]
+        console.print(table(counted, ("name", "title", "classes", "images", "fetch")))
         console.print("In full, with layouts and terms: mlrc data list NAME", highlight=False)
 
 
 @data_app.command("fetch")
 def data_fetch(
-    name: Annotated[str, typer.Argument(help="A name from `mlrc data list`.")],
-    to: Annotated[Path, typer.Argument(help="The folder to fill; it is not there yet, or is empty.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name from `mlrc data list`.")],
+    to: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to fill; it is not there yet, or is empty.")],
     given: Annotated[
         list[str], typer.Option("--from", help="An address or a file to use instead; once for each file.")
     ] = [],  # noqa: B006
@@ -52,27 +54,27 @@ def data_fetch(
     if as_json:
         print_json(fetched_line(done))
     else:
-        console.print(fetched_text(done), markup=False, highlight=False, soft_wrap=True)
+        say(fetched_text(done))
 
 
 @data_app.command("check")
-def data_check(data: Annotated[str, typer.Argument(help=DATA_HELP)], as_json: AsJson = False) -> None:
+def data_check(data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)], as_json: AsJson = False) -> None:
     """Read every image of a data set; list what is damaged, doubled, lone, left out or unlike the published counts."""
-    from benchmark.commands.listings import dataset_line, details
+    from benchmark.commands.listings import dataset_line, details, shown_dataset
     from protocols.datasets import load_dataset
 
     found = dataset_line(load_dataset(data))
     if as_json:
         print_json(found)
     else:
-        console.print(details({name: value for name, value in found.items() if value not in (None, [], {})}))
+        console.print(details(shown_dataset(found)))
         console.print("Every image can be read." if not found["unreadable"] else "Mend or remove what cannot be read.")
     raise typer.Exit(USAGE if found["unreadable"] else DONE)
 
 
 @data_app.command("prepare")
 def data_prepare(
-    data: Annotated[str, typer.Argument(help=DATA_HELP)],
+    data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)],
     protocol: Protocol = "mlrc",
     settings: Settings = [],  # noqa: B006
     to: Annotated[Path | None, typer.Option("--to", help="Folder; default: MLRC_CACHE or the user's cache.")] = None,
@@ -88,14 +90,14 @@ def data_prepare(
     path = cache_path(to.absolute() if to else cache_folder(), index, resize_px)
     made = make_cache(index, resize_px, path, errors)
     done = "Prepared" if made else "Already prepared"
-    console.print(f"{done}: {path}", markup=False, highlight=False, soft_wrap=True)
+    say(f"{done}: {path}")
     if to and path.parent != cache_folder():
         say_error(f"Runs look for it where MLRC_CACHE says: set it to {path.parent}")
 
 
 @data_app.command("split")
 def data_split(
-    data: Annotated[str, typer.Argument(help=DATA_HELP)],
+    data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)],
     protocol: Protocol = "mini",
     settings: Settings = [],  # noqa: B006
 ) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchmark.commands.console import console, print_json, say_error
+from benchmark.commands.console import print_json, say, say_error
 from benchmark.commands.options import DEFAULT_STORE, AsJson, StoreUrl
 from benchmark.stores import open_store
 
@@ -18,7 +18,9 @@ exchange_app = typer.Typer(rich_markup_mode=None)
 
 @exchange_app.command("export")
 def export_results(
-    out: Annotated[Path, typer.Argument(help="The folder for the files; those of the same name are replaced.")],
+    out: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The folder for the files; those of the same name are replaced.")
+    ],
     method: Annotated[list[str], typer.Option("--method", "-m", help="Of this method alone; may be repeated.")] = [],  # noqa: B006
     embeddings: Annotated[
         bool, typer.Option("--embeddings", help="Test embeddings too: NumPy files in a folder beside each file.")
@@ -37,13 +39,13 @@ def export_results(
         print_json({"files": lines, "left_out": list(written.left_out)})
         return
     for line in lines:
-        n_embeddings = f", {line['embeddings']} files of embeddings" if embeddings else ""
-        _say(f"written: {line['file']} ({line['records']} records, {line['searches']} searches{n_embeddings})")
+        n_embeddings = f", {_files(line['embeddings'])}" if embeddings else ""
+        say(f"written: {line['file']} ({_records(line['records'])}, {_searches(line['searches'])}{n_embeddings})")
 
 
 @exchange_app.command("import")
 def import_results(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Exports, or folders of them.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Exports, or folders of them.")],
     store: StoreUrl = DEFAULT_STORE,
     as_json: AsJson = False,
 ) -> None:
@@ -66,15 +68,27 @@ def import_results(
         return
     for line in lines:
         known = "published" if line["published"] else "its values are in the file"
-        _say(f"read: {line['file']} ({line['records']} records; protocol {line['protocol']}: {known})")
+        say(f"read: {line['file']} ({_records(line['records'])}; protocol {line['protocol']}: {known})")
     counts = [
-        f"{merged.n_new} new records",
+        f"{merged.n_new} new record{'s' if merged.n_new != 1 else ''}",
         f"{merged.n_known} known before",
         *([f"{taken.n_duplicates} in several files"] if taken.n_duplicates else []),
-        f"{merged.n_searches} searches",
-        *([f"{taken.n_embeddings} files of embeddings"] if taken.n_embeddings else []),
+        _searches(merged.n_searches),
+        *([_files(taken.n_embeddings)] if taken.n_embeddings else []),
     ]
-    _say(f"Taken: {', '.join(counts)}.")
+    say(f"Taken: {', '.join(counts)}.")
+
+
+def _records(number: int) -> str:
+    return f"{number} record{'s' if number != 1 else ''}"
+
+
+def _searches(number: int) -> str:
+    return f"{number} search{'es' if number != 1 else ''}"
+
+
+def _files(number: int) -> str:
+    return f"{number} file{'s' if number != 1 else ''} of embeddings"
 
 
 def _lines(files: "Mapping[Path, Export]") -> list[dict[str, Any]]:
@@ -99,10 +113,6 @@ def _lines(files: "Mapping[Path, Export]") -> list[dict[str, Any]]:
             }
         )
     return lines
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _say_left_out(reasons: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
+from benchmark.commands.console import say
 from protocols.datasets.fetch import Fetched
 from protocols.datasets.files import size_text
 from protocols.datasets.folder import LAYOUTS
@@ -65,7 +66,7 @@ class FetchProgress:
 
     def say(self, text: str) -> None:
         """One line as it is."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        say(text, self._console)
 
 
 def fetched_line(done: Fetched) -> dict[str, Any]:

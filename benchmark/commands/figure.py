@@ -1,86 +1,87 @@
-"""What the command `mlrc figure` gathers for figures of test embeddings: the records and the images they are of."""
+"""The command `mlrc figure`: analyses of what a store holds, drawn."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-from numpy.typing import NDArray
+import typer
 
+from benchmark.commands.console import console, print_json, say, say_error
+from benchmark.commands.options import DATA_HELP, DEFAULT_STORE, AsJson, StoreUrl
 from benchmark.errors import BenchmarkError
-from protocols.datasets import load_dataset
-from protocols.datasets.index import ImageIndex
-from protocols.spec import Folds
-from protocols.splits import make_split
-from results.comparison import Comparison
-from results.record import FoldRecord, Record
-from results.repeats import ONE_MODEL
+from benchmark.stores import open_store, refuse_unrecorded
+from reports.errors import ReportError
+
+if TYPE_CHECKING:
+    from reports.analyses.drawing import Gallery
+
+figure_app = typer.Typer(rich_markup_mode=None)
 
 
-@dataclass(frozen=True, eq=False)
-class HeldOutImages:
-    """The test images of a data set, in the order of the rows of their embeddings."""
+@figure_app.command("figure")
+def draw_figure(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="One of the figures; without it they are listed.")
+    ] = None,
+    store: StoreUrl = DEFAULT_STORE,
+    method: Annotated[str | None, typer.Option("--method", "-m", help="Of this method alone.")] = None,
+    data: Annotated[str | None, typer.Option("--data", "-d", help=f"For test embeddings: {DATA_HELP}")] = None,
+    tsne: Annotated[bool, typer.Option("--tsne", help="embedding-map: t-SNE instead of principal components.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for PNG, SVG and CSV.")] = Path("runs/figures"),
+    as_json: AsJson = False,
+) -> None:
+    """Draw an analysis of what a store holds, with the numbers behind it; without a NAME, list the figures."""
+    from reports.analyses.catalogue import FIGURES
+    from reports.save import save_drawings
+    from results.whole_file import check_folder
 
-    index: ImageIndex
-    indices: NDArray[np.int64]
-
-    @cached_property
-    def classes(self) -> tuple[str, ...]:
-        """The class of each image."""
-        return tuple(self.index.classes[target] for target in self.index.targets[self.indices].tolist())
-
-    @cached_property
-    def files(self) -> tuple[str, ...]:
-        """What each image is called."""
-        return tuple(self.index.files[image] for image in self.indices.tolist())
-
-    def read(self, image: int) -> NDArray[np.uint8]:
-        """One of them, (H, W, 3) RGB."""
-        return self.index.read(int(self.indices[image]))
-
-
-def fold_models(records: Iterable[Record], index: ImageIndex) -> list[FoldRecord]:
-    """The final fold models that are done and were tested on these images, of all methods that have folds.
-
-    Raises:
-        BenchmarkError: if there are some, but all on other images.
-    """
-    done = [record for record in records if isinstance(record, FoldRecord) and record.outcome == "done"]
-    trained = [record for record in done if record.identity.method not in ONE_MODEL]
-    found = [record for record in trained if record.identity.comparison.dataset_hash == index.content_hash]
-    if trained and not found:
-        others = sorted({f"{one['name']} ({one['content_hash']})" for one in (r.identity.dataset for r in trained)})
-        raise BenchmarkError(
-            f"--data {index.location} is {index.name} ({index.content_hash}); what is recorded there is on "
-            f"{', '.join(others)}. Give that data set, unchanged."
-        )
-    return found
+    if name is None:
+        _show_figures([{"name": key, "shows": found.shows} for key, found in FIGURES.items()], as_json)
+        return
+    check_folder(out)
+    drawn = _gallery(name, store, method, data, tsne)
+    for reason in drawn.left_out:
+        say_error(f"left out: {reason}")
+    paths = [str(path) for path in save_drawings(name, drawn.drawings, out)]
+    if as_json:
+        print_json(paths)
+    else:
+        say("\n".join(f"written: {path}" for path in paths))
 
 
-def held_out_images(records: Sequence[FoldRecord], index: ImageIndex) -> dict[Comparison, HeldOutImages]:
-    """By comparison, the images that the records were tested on, which are in `index`.
+def _gallery(name: str, store: str, method: str | None, data: str | None, tsne: bool) -> "Gallery":
+    """The pictures of a figure from a store; all that can be refused at once is refused first."""
+    from benchmark.training.embeddings import load_embeddings, stored_place
+    from reports.analyses.catalogue import FromRecords, figure_named
 
-    Raises:
-        BenchmarkError: if this code cuts other classes than theirs.
-    """
-    found: dict[Comparison, HeldOutImages] = {}
-    for record in records:
-        comparison = record.identity.comparison
-        if comparison in found:
-            continue
-        folds = Folds(**record.identity.protocol["values"]["folds"])
-        split = make_split(index.classes, folds, index.test_classes)
-        if split.digest != comparison.split_digest:
-            raise BenchmarkError(
-                f"record {record.id}: its split is {comparison.split_digest}; this code cuts {split.digest}. "
-                "Use the release of the package that made the record."
-            )
-        found[comparison] = HeldOutImages(index, index.indices_of(split.test))
-    return found
-
-
-def dataset_of(name: str, data: str | None) -> ImageIndex:
-    """The data set of --data, which a figure of embeddings cannot do without."""
+    found = figure_named(name)
+    if tsne and name != "embedding-map":
+        raise ReportError(f"--tsne goes with embedding-map; leave it out for {name}.")
+    if data is not None and isinstance(found, FromRecords):
+        raise ReportError(f"{name} is drawn from records alone; leave --data out.")
+    with open_store(store, must_exist=True) as opened:
+        refuse_unrecorded(opened, [method] if method is not None else [])
+        if isinstance(found, FromRecords):
+            return found.draw(opened.records(method=method, purpose=found.purpose))
+        records, place = opened.records(kind="fold", method=method, purpose="final"), stored_place(opened, store)
     if data is None:
         raise BenchmarkError(f"{name} is drawn from test embeddings; name the data set that they are of with --data.")
-    return load_dataset(data)
+
+    from benchmark.commands.held_out import fold_models, held_out_images
+    from protocols.datasets import load_dataset
+    from reports.analyses.embedded import Embedded
+
+    index = load_dataset(data)
+    models = fold_models(records, index)
+    embedded = Embedded(models, held_out_images(models, index), partial(load_embeddings, place))
+    return found.draw(embedded, tsne=True) if tsne else found.draw(embedded)
+
+
+def _show_figures(lines: Sequence[dict[str, str]], as_json: bool) -> None:
+    from benchmark.commands.listings import table
+
+    if as_json:
+        print_json(lines)
+    else:
+        console.print(table(lines, ("name", "shows")))

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from benchmark.commands.console import DONE, NEGATIVE, USAGE, console, print_json
+from benchmark.commands.console import DONE, NEGATIVE, USAGE, print_json, say
 from benchmark.errors import BenchmarkError
 
 if TYPE_CHECKING:
+    from benchmark.bench import Bench
     from benchmark.methods.entry import MethodEntry
     from benchmark.workshop import Suite
     from reports.gate.judgement import Judgement
@@ -70,6 +71,14 @@ def check_junit(path: Path | None) -> None:
         check_writable(path)
 
 
+def planned_side(label: str, entry: "MethodEntry", bench: "Bench") -> "Side":
+    """A method's side before anything has run: it has no value."""
+    from benchmark.gate import identity_of
+    from reports.gate.sides import Side
+
+    return Side(label=label, identity=identity_of(entry, bench, {}), values={})
+
+
 def side_in_store(
     label: str, entry: "MethodEntry", suite: "Suite", store: "Store", problems: "Mapping[str, str] | None"
 ) -> "Side":
@@ -118,7 +127,7 @@ def conclude(
         values = [as_dict(one, asked.require) for one in found]
         print_json(values if as_list else values[0])
     else:
-        console.print("\n\n".join(texts), markup=False, highlight=False, soft_wrap=True)
+        say("\n\n".join(texts))
     if junit is not None:
         outcomes: dict[int, Literal["passed", "failure", "error"]]
         outcomes = {DONE: "passed", NEGATIVE: "failure", USAGE: "error"}

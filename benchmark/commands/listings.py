@@ -5,14 +5,19 @@
 """
 
 import json
+import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from rich.console import RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
+from benchmark.commands.console import harmless
 from protocols.datasets import image_kinds, scan
 from protocols.datasets.files import few
 from protocols.datasets.index import ImageIndex
@@ -73,6 +78,30 @@ def dataset_line(index: ImageIndex) -> Line:
     }
 
 
+def shown_dataset(line: Line) -> Line:
+    """What a data set has, for people: numbers with commas, ranges and kinds of images in words."""
+    kinds, (fewest, most) = line["image_kinds"], line["images_per_class"]
+    whole = [f"{kind}, read as 8-bit RGB" for kind, number in kinds.items() if number == line["n_images"]]
+    return {
+        name: f"{value:,}" if isinstance(value, int) else value
+        for name, value in line.items()
+        if value not in (None, [], {})
+    } | {
+        "images_per_class": f"{fewest:,} to {most:,}",
+        **(
+            {"image_kinds": "; ".join(f"{_kind_text(kind)}: {number:,}" for kind, number in kinds.items())}
+            if kinds
+            else {}
+        ),
+        **({"unusual": f"every image: {_kind_text(whole[0])}"} if line["unusual"] and whole else {}),
+    }
+
+
+def _kind_text(kind: str) -> str:
+    """`PNG, 1 bit` for Pillow's `PNG 1`."""
+    return re.sub(r"^(\w+) 1\b(?!\d)", r"\1, 1 bit", kind)
+
+
 def split_line(split: Split, index: ImageIndex) -> Line:
     """A split with what others need to hold their test images to it: the data set, and the images of each class."""
     sizes = Counter(index.targets.tolist())
@@ -97,14 +126,33 @@ def flat(values: Line, prefix: str = "") -> Line:
     return found
 
 
-def table(lines: Sequence[Line], columns: Sequence[str]) -> RenderableType:
-    """Some columns of some lines for the terminal."""
+def table(
+    lines: Sequence[Line],
+    columns: Sequence[str],
+    titles: Mapping[str, str] = MappingProxyType({}),
+    *,
+    unbroken: bool = False,
+) -> RenderableType:
+    """Some columns of some lines for the terminal; `unbroken`: no word is broken, should it reach beyond the right."""
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        shown.add_column(column.replace("_", " "), overflow="fold")
+        title = titles.get(column, column.replace("_", " "))
+        words = " ".join([title, *(_text(line[column]) for line in lines)]).split() if unbroken else []
+        shown.add_column(title, overflow="fold", min_width=max(map(cell_len, words), default=None))
     for line in lines:
-        shown.add_row(*(escape(_text(line[column])) for column in columns))
-    return shown
+        shown.add_row(*(escape(harmless(_text(line[column]))) for column in columns))
+    return _Unbroken(shown) if unbroken else shown
+
+
+class _Unbroken:
+    """A table that is as wide as its longest words are, if need be beyond the terminal: print it without `crop`."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        needed = Measurement.get(console, options.update(max_width=1000), self._table).minimum
+        yield from console.render(self._table, options.update(width=max(needed, options.max_width)))
 
 
 def details(line: Line) -> RenderableType:
@@ -113,7 +161,7 @@ def details(line: Line) -> RenderableType:
     shown.add_column(style="bold")
     shown.add_column(overflow="fold")
     for name, value in line.items():
-        shown.add_row(escape(name), escape(_text(value)))
+        shown.add_row(escape(name), escape(harmless(_text(value))))
     return shown
 
 

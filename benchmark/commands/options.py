@@ -4,16 +4,21 @@ A mark beside the flag says what a suite file has to know: that a value may name
 changes no number (`HOW_IT_RUNS`), so that a suite of one name may have another.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from inspect import Parameter, Signature, signature
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from benchmark.errors import BenchmarkError
 from benchmark.places import beside, data_beside, method_beside, store_beside
+from benchmark.search.rules import Sampler
+from protocols.catalogue import protocol_named
+from protocols.derive import derive
 
 DEFAULT_STORE = "sqlite:///runs/mlrc.db"
 DATA_HELP = (
@@ -26,7 +31,7 @@ HOW_IT_RUNS = "how it runs"  # the mark of an option that is no part of what a s
 Methods = Annotated[
     list[str],
     typer.Argument(
-        metavar="METHOD...",
+        metavar="METHOD",
         help="Names from `mlrc methods`, pml:Name, or path/to/file.py:ClassName; or a suite file, suite.toml.",
     ),
     method_beside,
@@ -94,7 +99,7 @@ SchedulerFile = Annotated[
 ]
 Threads = Annotated[int, typer.Option("--threads", help="Torch threads of one job; may change the last bits.")]
 SearchSampler = Annotated[
-    Literal["gp", "tpe", "random", "grid"] | None,
+    Sampler | None,
     typer.Option("--sampler", help="Of searches, in place of the protocol's; grid: a finite space, point by point."),
 ]
 ParallelTrials = Annotated[
@@ -125,6 +130,19 @@ Out = Annotated[
     beside,
     HOW_IT_RUNS,
 ]
+
+
+def refuse_empty(arguments: Sequence[str]) -> None:
+    """Refuse a word that is empty, as an unset variable of a script leaves it: as a path, it would be this folder.
+
+    Raises:
+        BenchmarkError: with the option, or the word before it.
+    """
+    for before, given in pairwise(("mlrc", *arguments)):
+        option, sign, value = given.partition("=")
+        if not given.strip() or (option.startswith("--") and sign and not value.strip()):
+            named = option.strip() or (before if before.startswith("-") else f"what follows {before!r:.60}")
+            raise BenchmarkError(f"{named} is empty, perhaps of an unset variable; give it a value, or leave it out.")
 
 
 @dataclass(frozen=True)
@@ -173,10 +191,17 @@ def with_suite_options(command: Callable[..., None]) -> Callable[..., None]:
 
             typed = {name for name in given if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"}
             given = with_suite_file(given, typed)
-        command(SuiteOptions(**{name: given.pop(name) for name in names}), **given)
+        options = SuiteOptions(**{name: given.pop(name) for name in names})
+        derive(protocol_named(options.protocol), options.settings)  # a typo is answered before torch is imported
+        command(options, **given)
 
     parameters = [item.replace(kind=Parameter.KEYWORD_ONLY) for item in (*shared, *own)]
     asked = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    flat.__signature__ = Signature([asked, *parameters])  # type: ignore[attr-defined]
-    flat.__annotations__ = {item.name: item.annotation for item in (asked, *parameters)}
-    return flat
+    return with_parameters(flat, [asked, *parameters])
+
+
+def with_parameters(command: Callable[..., None], parameters: Sequence[Parameter]) -> Callable[..., None]:
+    """The command, which Typer takes to have these parameters, in this order."""
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {item.name: item.annotation for item in parameters}
+    return command

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchmark.commands.console import DONE, NEGATIVE, console, print_json, say_error
+from benchmark.commands.console import DONE, NEGATIVE, console, print_json, say, say_error
 from benchmark.commands.options import (
     DATA_HELP,
     DEFAULT_STORE,
@@ -20,9 +20,12 @@ from benchmark.commands.options import (
 )
 from benchmark.errors import BenchmarkError
 from benchmark.stores import missing_file, open_store
+from protocols.spec import MOST_STEPS
 
 if TYPE_CHECKING:
     from benchmark.bench import Bench
+
+MOST_STEP_S = 86_400  # a day
 
 oversight_app = typer.Typer(rich_markup_mode=None)
 
@@ -40,14 +43,10 @@ def plan_suite(
     as_json: AsJson = False,
 ) -> None:
     """Tell what `mlrc run` with these options would do: jobs, models, steps, hours by workers, disk."""
-    from protocols.catalogue import protocol_named
-    from protocols.derive import derive
-
-    derive(protocol_named(options.protocol), options.settings)  # a typo is answered before torch is imported
-    if step_s is not None and not 0 < step_s < float("inf"):
-        raise BenchmarkError(f"--seconds-per-step is {step_s}; it must be positive.")
-    if steps is not None and steps < 1:
-        raise BenchmarkError(f"--steps-per-job is {steps}; it must be at least 1.")
+    if step_s is not None and not 0 < step_s <= MOST_STEP_S:
+        raise BenchmarkError(f"--seconds-per-step is {step_s}; it must be positive, and at most {MOST_STEP_S:,}.")
+    if steps is not None and not 1 <= steps <= MOST_STEPS:
+        raise BenchmarkError(f"--steps-per-job is {steps}; it must be at least 1, and at most {MOST_STEPS:,}.")
 
     from benchmark.executors import usable_cores
     from benchmark.oversight.calibration import measured_costs
@@ -67,7 +66,8 @@ def plan_suite(
         expected = job_steps(bench, store, steps)
     entries = [entry for entry, one in zip(suite.entries, left, strict=True) if one.n_jobs]
     if step_s is None and entries:
-        say_error(f"Measuring a few steps of {len(entries)} methods; --seconds-per-step takes no measurement.")
+        named = f"{len(entries)} methods" if len(entries) > 1 else entries[0].name
+        say_error(f"Measuring a few steps of {named}; --seconds-per-step takes no measurement.")
         costs = measured_costs(entries, bench, min(suite.workers, usable_cores()))
     else:
         costs = given_costs(suite.entries, bench, step_s or 0.0)
@@ -95,7 +95,7 @@ def verify_record(
     if as_json:
         print_json(verified_line(found))
     else:
-        console.print(verified_text(found), markup=False, highlight=False, soft_wrap=True)
+        say(verified_text(found))
     raise typer.Exit(NEGATIVE if found.differs else DONE)
 
 

@@ -14,7 +14,7 @@ record_app = typer.Typer(rich_markup_mode=None)
 
 @record_app.command("record")
 def show_record(
-    beginning: Annotated[str | None, typer.Argument(metavar="[ID]", help="The id or its beginning.")] = None,
+    beginning: Annotated[str | None, typer.Argument(metavar="ID", help="The id or its beginning.")] = None,
     store: StoreUrl = DEFAULT_STORE,
     as_json: AsJson = False,
 ) -> None:
@@ -22,16 +22,19 @@ def show_record(
     from benchmark.commands.listings import details, table
     from benchmark.oversight.verify import find_record
     from results.record import to_json
+    from results.searches import trial_numbers
 
     with open_store(store, must_exist=True) as opened:
         if beginning is None:
-            lines = [_line(json.loads(to_json(record))) for record in opened.records()]
+            records = opened.records()
+            trials = trial_numbers(records)
+            lines = [_line(json.loads(to_json(record)), trials.get(record.id)) for record in records]
             if as_json:
                 print_json(lines)
             else:
-                told_apart = [name for name in ("protocol", "data set") if len({line[name] for line in lines}) > 1]
-                columns = ("id", *told_apart, "method", "run", "fold", "outcome", "measured", "MAP@R")
-                console.print(table([_shown(line) for line in lines], columns))
+                told_apart = [name for name in ("protocol", "dataset") if len({line[name] for line in lines}) > 1]
+                columns = ("id", *told_apart, "method", "run", "fold", "outcome", "measured", "map_at_r")
+                console.print(table([_shown(line) for line in lines], columns, {"map_at_r": "MAP@R"}))
             return
         values = json.loads(to_json(find_record(opened, beginning)))
     if as_json:
@@ -43,25 +46,38 @@ def show_record(
             console.print(details(part))
 
 
-def _line(values: dict[str, Any]) -> dict[str, Any]:
+def _line(values: dict[str, Any], trial: int | None) -> dict[str, Any]:
     identity, of_run = values["identity"], "members" in values
     measured = "test" if values["test"] else "validation"
     return {
         "id": values["id"],
         "protocol": identity["protocol"]["title"],
-        "data set": identity["dataset"]["name"],
+        "dataset": identity["dataset"]["name"],
         "method": identity["method"],
         "run": identity["run"] if identity["purpose"] == "final" else "search",
+        "trial": trial,
         "fold": "all" if of_run else values["fold"],
         "outcome": "done" if of_run else values["outcome"],
         "measured": "test, concatenated" if of_run else measured,
-        "MAP@R": (values.get(measured) or {}).get("map_at_r"),
+        "map_at_r": (values.get(measured) or {}).get("map_at_r"),
     }
 
 
 def _shown(line: dict[str, Any]) -> dict[str, Any]:
     """The line for people: percent, as in every table."""
-    return line | {"MAP@R": None if line["MAP@R"] is None else f"{100 * line['MAP@R']:.2f}"}
+    run = line["run"] if line["trial"] is None else f"trial {line['trial']}"
+    return line | {"run": run, "map_at_r": _percent(line["map_at_r"])}
+
+
+def _percent(value: float | None) -> str | None:
+    return None if value is None else f"{100 * value:.2f}"
+
+
+def _in_percent(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Metrics below their headings."""
+    from reports.headings import metric_heading
+
+    return {metric_heading(name): f"{_percent(value)} %" for name, value in metrics.items()}
 
 
 def _parts(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -80,9 +96,9 @@ def _parts(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {
         "": {name: value for name, value in head.items() if value not in (None, "", {})},
         "Audit": {check["name"]: f"{'passed' if check['passed'] else 'FAILED'}: {check['detail']}" for check in checks},
-        "Validation, test": {
-            name: values.get(name) for name in ("validation", "test", "evaluation_audit") if values.get(name)
-        },
+        "Validation": _in_percent(values.get("validation") or {}),
+        "Test": _in_percent(values.get("test") or {}),
+        "Evaluation": values.get("evaluation_audit") or {},
         "In force": values.get("in_force") or {},
         "The method's own": values.get("method_state") or {},
         "Made by": {name: value for name, value in values["provenance"].items() if value}

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchmark.commands.console import console, errors, print_json, say_error
+from benchmark.commands.console import console, print_json, say, say_error
 from benchmark.commands.options import DATA_HELP, DEFAULT_STORE, AsJson, Out, StoreUrl
 from benchmark.stores import open_store
 from reports.errors import ReportError
 from results.errors import ResultsError
+from results.whole_file import check_folder
 
 if TYPE_CHECKING:
     from reports.tables import Table
@@ -24,7 +25,9 @@ report_app = typer.Typer(rich_markup_mode=None)
 
 @report_app.command("report")
 def report(
-    method: Annotated[str | None, typer.Argument(help="With --hierarchy: of this method alone.")] = None,
+    method: Annotated[
+        str | None, typer.Argument(metavar="METHOD", help="With --hierarchy: of this method alone.")
+    ] = None,
     store: StoreUrl = DEFAULT_STORE,
     out: Out = None,
     hierarchy: Annotated[
@@ -50,17 +53,17 @@ def report(
 ) -> None:
     """Print the tables of all finished runs; one table for each protocol, data set and split."""
     if site is not None and (reproduction or hierarchy or with_published or out is not None):
-        raise ReportError("--site holds all of it already and writes into its own folder; leave the others away.")
+        raise ReportError("--site holds all of it already and writes into its own folder; leave the others out.")
     if data and site is None:
         raise ReportError("--data goes with --site, for its galleries; tables need no images. Leave it out.")
     if reproduction and (hierarchy or with_published):
-        raise ReportError("--reproduction goes alone: it holds the papers' numbers already. Leave the other away.")
+        raise ReportError("--reproduction goes alone: it holds the papers' numbers already. Leave the other out.")
     if hierarchy and with_published:
-        raise ReportError("--with-published goes with tables; leave it or --hierarchy away.")
+        raise ReportError("--with-published goes with tables; leave it or --hierarchy out.")
     if method is not None and not hierarchy:
         raise ReportError(f"a METHOD ({method!r}) goes with --hierarchy; tables hold all methods. Leave it out.")
     if out is not None and hierarchy:
-        raise ReportError("--hierarchy writes no files; leave --out away, or send --json into a file.")
+        raise ReportError("--hierarchy writes no files; send --json into a file instead.")
     records, studies, where = _recorded(store, exports)
     if hierarchy:
         _show_hierarchies(records, method, as_json)
@@ -68,6 +71,8 @@ def report(
     tables = tables_from(records, _failures(records, studies))
     if not tables:
         raise ResultsError(f"{where}: nothing is recorded there yet; mlrc run fills it.")
+    if out is not None:
+        check_folder(out)
     if site is not None:
         _write_site(tables, records, studies, site, data, None if exports else store, as_json)
         return
@@ -81,7 +86,7 @@ def _recorded(store: str, exports: Sequence[Path]) -> "tuple[Sequence[Record], S
     """All records and searches of a store, or of exports; and where they are from."""
     if exports:
         if store != DEFAULT_STORE:
-            raise ReportError("--from takes the place of --store; leave one of them away.")
+            raise ReportError("--from takes the place of --store; leave one of them out.")
         from benchmark.exchange.files import read_checked
 
         found = read_checked(exports)
@@ -114,7 +119,7 @@ def tables_from(
 
     from protocols.derive import derivation
     from reports.frame import runs_frame
-    from reports.tables import result_tables
+    from reports.tabulation import result_tables
 
     by_comparison: dict[Comparison, list[Record]] = {}
     for record in records:
@@ -143,7 +148,7 @@ def show_tables(tables: "Sequence[Table]", out: Path | None, as_json: bool) -> N
 
 def _say_written(paths: Iterable[Path]) -> None:
     for path in paths:
-        errors.print(f"written: {path}", markup=False, highlight=False, soft_wrap=True)
+        say_error(f"written: {path}")
 
 
 def _with_published(tables: "Sequence[Table]") -> "list[Table]":
@@ -188,6 +193,7 @@ def _write_site(
     """The site of a store, or of exports, beside which no test embeddings lie."""
     from benchmark.commands.site import write_site
     from benchmark.training.embeddings import stored_place
+    from protocols.datasets.files import size_text
     from reports.quoted import with_quoted
 
     place = None
@@ -198,8 +204,7 @@ def _write_site(
     if as_json:
         print_json({"index": str(made.index), "n_files": made.n_files, "n_bytes": made.n_bytes})
     else:
-        console.print(str(made.index), markup=False, highlight=False, soft_wrap=True)
-        say_error(f"{made.n_files:,} files, {made.n_bytes / 1e6:.1f} MB")
+        say(f"written: {made.index} ({made.n_files:,} files, {size_text(made.n_bytes)})")
 
 
 def _show_hierarchies(records: "Iterable[Record]", method: str | None, as_json: bool) -> None:
@@ -210,4 +215,4 @@ def _show_hierarchies(records: "Iterable[Record]", method: str | None, as_json: 
         print_json([as_dict(one) for one in found])
     else:
         for line in (line for one in found for line in to_lines(one)):
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            say(line)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from benchmark.commands.console import console, print_json
+from benchmark.commands.console import print_json, say
 from benchmark.commands.options import AsJson
 
 scaffold_app = typer.Typer(rich_markup_mode=None)
@@ -13,7 +13,9 @@ scaffold_app = typer.Typer(rich_markup_mode=None)
 
 @scaffold_app.command("new-loss")
 def write_new_loss(
-    name: Annotated[str, typer.Argument(help="Of its class, such as SoftMargin; the file is soft_margin.py.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Of its class, such as SoftMargin; the file is soft_margin.py.")
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write in.")] = Path(),
     as_json: AsJson = False,
 ) -> None:
@@ -24,12 +26,13 @@ def write_new_loss(
     if as_json:
         print_json({"loss": str(found.loss), "test": str(found.test), "method": found.method})
         return
+    small = "--set max_steps=200 --set n_trials=2 --set n_runs=5"  # the same in both: compare takes what run made
     lines = (
         f"written: {found.loss}",
         f"written: {found.test}",
         "",
         f"  python -m pytest {found.test}",
-        f"  mlrc run {found.method} --set max_steps=200 --set n_trials=2 --set n_runs=2",
-        f"  mlrc compare {found.method} --against contrastive --set n_runs=5",
+        f"  mlrc run {found.method} {small}",
+        f"  mlrc compare {found.method} --against contrastive {small}",
     )
-    console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+    say("\n".join(lines))

@@ -1,13 +1,13 @@
 """The command `mlrc score`: metrics of anybody's embeddings, by the same code that scores the final runs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from benchmark.commands.console import console, print_json
+from benchmark.commands.console import console, print_json, say
 from benchmark.commands.options import DEFAULT_STORE, AsJson, Search, StoreUrl
 from benchmark.stores import open_store
 
@@ -54,7 +54,7 @@ def score_embeddings(
     split: Annotated[
         Path | None, typer.Option(help="From mlrc data split: the labels must be its test classes, image by image.")
     ] = None,
-    recall_at: Annotated[list[int], typer.Option(help="Recall@K, too.", metavar="K...", min=1)] = [],  # noqa: B006
+    recall_at: Annotated[list[int], typer.Option(help="Recall@K, too.", metavar="K...")] = [],  # noqa: B006
     name: Annotated[
         str | None, typer.Option(help="What to call it; default: the first file and a hash of its content.")
     ] = None,
@@ -67,10 +67,11 @@ def score_embeddings(
 ) -> None:
     """Score embeddings of any origin, each fold model's and all side by side; stored as external, not audited."""
     from benchmark.bench import default_device
-    from benchmark.exchange.external import about, check_name, external_records, identity, keep
+    from benchmark.exchange.external import about, check_name, check_ranks, external_records, identity, keep
     from benchmark.exchange.score import read_given, score
 
     check_name(name, run, n_runs)
+    check_ranks(recall_at)
     given = read_given(embeddings, labels, gallery_embeddings, gallery_labels)
     of, ranks, device = about(given, split), sorted(set(recall_at)), default_device()
     called = name or f"{embeddings[0].stem}-{given.content_hash[:6]}"
@@ -87,9 +88,7 @@ def score_embeddings(
     _show(given, scores, who)
     if is_new is not None:
         found = "Stored" if is_new else "Already stored"
-        _say(
-            f"{found} as run {run} of {who.method!r}: external, not audited; mlrc report has it in a table of its own."
-        )
+        say(f"{found} as run {run} of {who.method!r}: external, not audited; mlrc report has it in a table of its own.")
 
 
 def _line(given: "Given", scores: "Scores", who: "Identity", is_new: bool | None) -> dict[str, Any]:
@@ -132,22 +131,23 @@ def _show(given: "Given", scores: "Scores", who: "Identity") -> None:
     lines = [
         {"": title, **{metric_heading(name): f"{100 * metrics[name]:.2f}" for name in names}} for title, metrics in rows
     ]
-    _say(f"{who.method}: {NOTE}")
-    _say(f"Data set {who.dataset['name']} ({who.dataset['content_hash'][:12]}), {who.split['kind']} split")
+    say(f"{who.method}: {NOTE}")
+    say(f"Data set {who.dataset['name']} ({who.dataset['content_hash'][:12]}), {who.split['kind']} split")
     console.print(table(lines, ["", *map(metric_heading, names)]))
-    _say(_audit_line(scores.concatenated or scores.separated[0], [*scores.separated]))
+    for line in _notes(scores.concatenated or scores.separated[0], scores.separated):
+        say(line)
 
 
-def _audit_line(shown: "Evaluation", all_: "Sequence[Evaluation]") -> str:
-    from protocols.metrics import DEFINITION
+def _notes(shown: "Evaluation", all_: "Sequence[Evaluation]") -> Iterator[str]:
+    """What the numbers are over, and what they took. The metrics are defined below the tables of `mlrc report`."""
+    from protocols.datasets.files import size_text
+    from reports.evaluated import words
 
     audit = shown.audit
+    yield f"Percent. {words(audit.queries, audit.left_out, audit.smallest_r, audit.largest_r)}."
     ties = " + ".join(f"{found.audit.tied_queries:,}" for found in all_)
-    return (
-        f"Percent. {audit.queries:,} queries, {audit.left_out:,} left out (no other image of their class); R "
-        f"{audit.smallest_r} to {audit.largest_r}; decided by the tie rule, by fold: {ties}; peak memory "
-        f"{_peak() / 2**20:,.0f} MiB, of which {audit.buffer_bytes / 2**20:,.1f} hold similarities. {DEFINITION}"
-    )
+    yield f"Queries decided by the tie rule (smaller reference index first), by fold: {ties}."
+    yield f"Memory at its most: {size_text(_peak())}, of which similarities {size_text(audit.buffer_bytes)}."
 
 
 def _peak() -> int:
@@ -155,7 +155,3 @@ def _peak() -> int:
     from benchmark.memory import peak_memory_bytes
 
     return peak_memory_bytes(default_device())
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

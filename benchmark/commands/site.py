@@ -1,21 +1,17 @@
 """What `mlrc report --site` gathers beside tables and records: what methods are, importances, test embeddings."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from benchmark.commands.figure import HeldOutImages, fold_models, held_out_images
+from benchmark.commands.held_out import HeldOutImages, fold_models, held_out_images
 from benchmark.errors import BenchmarkError
 from benchmark.methods.listing import method_line, method_notes
-from benchmark.methods.registry import COMPOSERS, METHODS, method_entry
+from benchmark.methods.registry import METHODS, method_entry, parts_of
 from benchmark.methods.user import installed_names
 from benchmark.search.importances import importances
-from benchmark.training.embeddings import Place, load_embeddings
+from benchmark.training.embeddings import Matrix, Place, load_embeddings
 from protocols.datasets import load_dataset
 from reports.errors import ReportError
 from reports.site.build import SitePaths, build_site
@@ -27,45 +23,16 @@ from results.comparison import Comparison
 from results.record import FoldRecord, Record
 from results.study import Study
 
-Matrix = NDArray[np.float32]
-
-
-@dataclass(frozen=True, eq=False)
-class TestSide:
-    """The test images of a data set, of which some may be there only to be found."""
-
-    held_out: HeldOutImages
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The class of each image."""
-        return self.held_out.classes
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """What each image is called."""
-        return self.held_out.files
-
-    @property
-    def gallery(self) -> NDArray[np.bool_] | None:
-        """Which of them queries search among and are no queries; None: all search all others."""
-        whole = self.held_out.index.gallery
-        return None if whole is None else whole[self.held_out.indices]
-
-    def read(self, image: int) -> NDArray[np.uint8]:
-        """One of them, (H, W, 3) RGB."""
-        return self.held_out.read(image)
-
 
 @dataclass(frozen=True, eq=False)
 class StoredEmbeddings:
     """The fold models whose test images are at hand."""
 
     records: Sequence[FoldRecord]
-    images: Mapping[Comparison, TestSide]
+    images: Mapping[Comparison, HeldOutImages]
     load: Callable[[str], Matrix]
 
-    def of(self, record: FoldRecord) -> tuple[Matrix, TestSide]:
+    def of(self, record: FoldRecord) -> tuple[Matrix, HeldOutImages]:
         """The embeddings of one fold model and their images.
 
         Raises:
@@ -145,18 +112,17 @@ def stored_embeddings(records: Sequence[Record], data: Sequence[str], place: Pla
         BenchmarkError: if nothing is recorded on one of them.
     """
     models: list[FoldRecord] = []
-    images: dict[Comparison, TestSide] = {}
+    images: dict[Comparison, HeldOutImages] = {}
     finals = [record for record in records if record.identity.purpose == "final"]
     for name in data:
         index = load_dataset(name)
         some = fold_models(finals, index)
         models += some
-        images |= {comparison: TestSide(found) for comparison, found in held_out_images(some, index).items()}
+        images |= held_out_images(some, index)
     return StoredEmbeddings(models, images, partial(load_embeddings, place))
 
 
 def _is_known(name: str) -> bool:
-    composed = re.fullmatch(r"([a-z0-9-]+)\((.+)\)", name)
-    if composed and composed[1] in COMPOSERS:
-        return _is_known(composed[2])
+    if parts := parts_of(name):
+        return _is_known(parts[1])
     return name in METHODS or name.startswith("pml:") or name in installed_names()

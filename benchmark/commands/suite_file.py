@@ -116,6 +116,8 @@ def _parsed(path: Path) -> dict[str, Any]:
 def _value(key: Key, folder: Path, value: Any) -> Any:
     is_optional = get_origin(key.kind) in (UnionType, Union)  # TOML has no null
     kind = next(kind for kind in get_args(key.kind) if kind is not type(None)) if is_optional else key.kind
+    if value == "" or (isinstance(value, list) and "" in value):
+        raise ResultsError(" is empty; give it a value, or leave it out.")
     if get_origin(kind) is list:
         return key.placed(folder, list(read(tuple[str, ...], value)))
     placed = key.placed(folder, read(str if kind is Path else kind, value))

@@ -4,6 +4,7 @@ Nothing is unpickled, since a pickle can run code. Labels become text: 7 and "7"
 """
 
 import csv
+import re
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.errors import BenchmarkError
+from benchmark.errors import BenchmarkError, words_of
+from benchmark.exchange.spoilt import SEPARATORS, is_number, numpy_fault, other_separator, text_fault
+from benchmark.training.embeddings import Matrix
 
-Matrix = NDArray[np.float32]
 LABEL_HEADINGS = ("label", "labels", "class", "target")
-NPY_MAGIC = b"\x93NUMPY"
+NPY_MAGIC, ZIP_MAGIC = b"\x93NUMPY", b"PK\x03\x04"
 
 
 def read_embeddings(path: Path) -> Matrix:
@@ -28,11 +30,21 @@ def read_embeddings(path: Path) -> Matrix:
     """
     found = _reader(path, _EMBEDDINGS)(path)
     if found.ndim != 2 or 0 in found.shape:
-        raise BenchmarkError(f"{path}: holds an array of shape {found.shape}; wanted (N, D), a row for each image.")
+        mend = "Nothing is in it: save it again" if 0 in found.shape else "Save it in that shape"
+        raise BenchmarkError(
+            f"{path}: holds an array of shape {found.shape}; wanted (N, D), a row for each image. {mend}."
+        )
     if found.dtype.kind not in "fiu":
         raise BenchmarkError(f"{path}: holds {found.dtype}; wanted numbers, float32 at best.")
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
-        return np.array(found, dtype=np.float32, order="C")
+    with np.errstate(over="ignore"):
+        rounded = np.array(found, dtype=np.float32, order="C")
+    if (too_large := np.isinf(rounded) & np.isfinite(found)).any():
+        row = int(too_large.any(axis=1).argmax())
+        raise BenchmarkError(
+            f"{path}: holds {found.dtype} beyond {np.finfo(np.float32).max:.1e}, the largest float32 (first: row "
+            f"{row}, counted from 0); scale the embeddings, such as each row to unit length."
+        )
+    return rounded
 
 
 def read_labels(path: Path) -> list[str]:
@@ -42,7 +54,13 @@ def read_labels(path: Path) -> list[str]:
         BenchmarkError: if it cannot be read, or holds something else.
     """
     found: NDArray[Any] | list[str] = _reader(path, _LABELS)(path)
-    return _as_texts(found, path) if isinstance(found, np.ndarray) else found
+    labels = [label.strip() for label in (_as_texts(found, path) if isinstance(found, np.ndarray) else found)]
+    if missing := [place for place, label in enumerate(labels) if label.lower() in ("", "nan")]:
+        raise BenchmarkError(
+            f"{path}: label {missing[0]} (of 0 to {len(labels) - 1}) is {labels[missing[0]]!r}; every image needs a "
+            "whole number or a name."
+        )
+    return labels
 
 
 def _as_texts(found: NDArray[Any], path: Path) -> list[str]:
@@ -53,6 +71,12 @@ def _as_texts(found: NDArray[Any], path: Path) -> list[str]:
     if found.dtype.kind == "f":
         if not (np.isfinite(found) & (found == np.trunc(found))).all():
             raise BenchmarkError(f"{path}: holds fractions or NaN; wanted whole numbers or names as labels.")
+        exact = 2 ** (np.finfo(found.dtype).nmant + 1)
+        if (np.abs(found) >= exact).any():
+            raise BenchmarkError(
+                f"{path}: holds {found.dtype} of {exact:,} and more, where neighbours round to one number; save the "
+                "labels as whole numbers."
+            )
         found = found.astype(np.int64)
     if found.dtype.kind == "S":
         found = np.char.decode(found, "utf-8")
@@ -70,23 +94,23 @@ def _reader(path: Path, readers: dict[str, Callable[[Path], Any]]) -> Callable[[
         raise BenchmarkError(f"{file}: {'is a folder' if file.is_dir() else 'is not there'}; wanted a file.")
 
     def read(path: Path) -> Any:
-        with _one_line(file):
+        with _one_line(file, are_numbers=readers is _EMBEDDINGS):
             return readers[kind](path)
 
     return read
 
 
 @contextmanager
-def _one_line(path: Path) -> Iterator[None]:
+def _one_line(path: Path, are_numbers: bool) -> Iterator[None]:
     try:
         yield
     except BenchmarkError:
         raise
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, csv.Error) as error:
-        said = next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
-        if "pickle" in said or "object" in said.lower():
-            said = "it holds Python objects, which may run code and are not read; save with .astype(str) or as float32"
-        raise BenchmarkError(f"{path}: cannot be read as {path.suffix} ({said}).") from None
+        said = words_of(error)
+        is_text = path.suffix.lower() in (".csv", ".tsv")
+        fault = text_fault(path, _delimiter(path), are_numbers) if is_text else numpy_fault(said)
+        raise BenchmarkError(f"{path}: cannot be read as {path.suffix}{fault or f' ({said}).'}") from None
 
 
 def _within(path: Path) -> tuple[Path, str, str]:
@@ -108,11 +132,16 @@ def _npy(path: Path) -> NDArray[Any]:
 def _npz(path: Path) -> NDArray[Any]:
     file, _, name = _within(path)
     if not zipfile.is_zipfile(file):
-        raise BenchmarkError(f"{file}: is no NumPy archive, whatever its name says; write it with numpy.savez.")
+        with file.open("rb") as opened:
+            is_cut = opened.read(len(ZIP_MAGIC)) == ZIP_MAGIC
+        what = "is cut off" if is_cut else "is no NumPy archive, whatever its name says"
+        raise BenchmarkError(f"{file}: {what}; write it with numpy.savez.")
     with np.load(file, allow_pickle=False) as arrays:
         names = arrays.files
+        if not names:
+            raise BenchmarkError(f"{file}: holds no array; write one into it with numpy.savez.")
         if name not in names and (name or len(names) != 1):
-            raise BenchmarkError(f"{file}: holds {', '.join(names) or 'nothing'}; name one of them as {file}:NAME.")
+            raise BenchmarkError(f"{file}: holds {', '.join(names)}; name one of them as {file}:NAME.")
         found: NDArray[Any] = arrays[name or names[0]]
         return found
 
@@ -127,10 +156,13 @@ def _delimiter(path: Path) -> str:
 
 
 def _csv_embeddings(path: Path) -> NDArray[Any]:
-    first = next(_rows(path), [])
+    rows = _rows(path)
+    first = next(rows, [])
     if not first:
         raise BenchmarkError(f"{path}: is empty; wanted a row of numbers for each image.")
-    has_heading = not all(map(_is_number, first))
+    has_heading = not all(map(is_number, first))
+    if has_heading and next(rows, None) is None:
+        raise BenchmarkError(f"{path}: holds one row, and it is no numbers; wanted a row of numbers for each image.")
     if has_heading:
         _refuse_other_columns(first, path)
     elif len(first) > 1:  # pandas heads columns without names by their numbers
@@ -150,15 +182,23 @@ def _csv_labels(path: Path) -> list[str]:
     rows = list(_rows(path))
     heading = [name.strip().lower() for name in rows[0]] if rows else []
     columns = [place for place, name in enumerate(heading) if name in LABEL_HEADINGS]
+    if len(heading) == 1 and any(name in LABEL_HEADINGS for name in re.split(r"[;\t|]", heading[0])[1:]):
+        other = other_separator(heading[0], _delimiter(path))
+        raise BenchmarkError(
+            f"{path}: its columns are separated by {other}; save it with {SEPARATORS[_delimiter(path)]}."
+        )
     if len(heading) == 1 and not columns:
         columns, rows = [0], [[], *rows]
     if len(columns) != 1:
         raise BenchmarkError(
             f"{path}: has {len(heading)} columns and {len(columns)} of them headed {' or '.join(LABEL_HEADINGS)}; "
-            "wanted one column, or one so headed."
+            "wanted one column, or one so headed. Head it label, or leave the others out."
         )
     if ragged := [place for place, row in enumerate(rows[1:], 2) if len(row) != max(1, len(heading))]:
-        raise BenchmarkError(f"{path}: row {ragged[0]} has not as many columns as the first.")
+        found = len(rows[ragged[0] - 1])
+        raise BenchmarkError(
+            f"{path}: row {ragged[0]} has not as many columns as the first: {found}, not {len(heading)}; mend the row."
+        )
     return [row[columns[0]].strip() for row in rows[1:]]
 
 
@@ -200,14 +240,6 @@ def _refuse_other_columns(names: list[str], path: Path) -> None:
     for name in names:
         if name.strip().lower() in (*LABEL_HEADINGS, "", "id", "index", "__index_level_0__"):
             raise BenchmarkError(f"{path}: has the column {name!r} beside the embeddings; leave it out.")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 _EMBEDDINGS: dict[str, Callable[[Path], Any]] = {

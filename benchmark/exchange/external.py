@@ -75,6 +75,16 @@ def check_name(name: str | None, run: int, n_runs: int) -> None:
         raise BenchmarkError(f"--run {run} of {n_runs}: say with --n-runs how many there will be.")
 
 
+def check_ranks(recall_at: Sequence[int]) -> None:
+    """Refuse a K of recall@K that is none.
+
+    Raises:
+        BenchmarkError: with the first of them.
+    """
+    if bad := [k for k in recall_at if k < 1]:
+        raise BenchmarkError(f"--recall-at is {bad[0]}; it must be at least 1.")
+
+
 def identity(given: Given, of: About, method: str, run: int, n_runs: int, recall_at: Sequence[int]) -> Identity:
     """The identity of the records; a method's name says that it is external."""
     evaluation = {"primary_metric": "map_at_r", "metrics": list(METRICS), "metrics_version": METRICS_VERSION}

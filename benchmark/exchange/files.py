@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmark.errors import BenchmarkError
-from benchmark.stores import open_store
+from benchmark.errors import BenchmarkError, words_of
+from benchmark.stores import open_store, refuse_unrecorded
 from benchmark.training.embeddings import EmbeddingsUnavailable, Matrix, load_embeddings, save_embeddings, stored_place
 from protocols.catalogue import CATALOGUE
 from results.errors import ResultsError
@@ -20,6 +20,7 @@ from results.exchange.export import Export, embeddings_beside, exports, file_nam
 from results.exchange.merging import Collected, collect, export_files
 from results.record import FoldRecord, Identity, Record
 from results.store import Merged, Store
+from results.whole_file import check_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,22 +46,17 @@ def export_store(store: Store, address: str, folder: Path, methods: Sequence[str
     """Write all whole runs and searches of a store, or of some methods there, a file for each subject.
 
     Raises:
-        BenchmarkError: if a method is not there, or there is nothing.
-        ResultsError: if a record does not hold up, or a file cannot be written.
+        BenchmarkError: if there is nothing.
+        ResultsError: if a method is not there, a record does not hold up, or a file cannot be written.
     """
-    records = store.records()
-    known = sorted({record.identity.method for record in records})
-    if unknown := sorted(set(methods) - set(known)):
-        raise BenchmarkError(
-            f"{store.name}: nothing of {unknown[0]!r} is recorded there; methods: {', '.join(known) or 'none'}."
-        )
-    chosen = set(methods or known)
+    refuse_unrecorded(store, methods)
     made, left_out = exports(
-        (record for record in records if record.identity.method in chosen),
-        (study for study in store.studies() if study.method in chosen),
+        (record for record in store.records() if not methods or record.identity.method in methods),
+        (study for study in store.studies() if not methods or study.method in methods),
     )
     if not made:
         raise BenchmarkError(f"{store.name}: {left_out[0] if left_out else 'nothing is recorded there yet'}.")
+    check_folder(folder)
     files = {}
     for export in made:
         path = folder / file_name(export)
@@ -140,7 +136,7 @@ def _write_embeddings(
             save_embeddings(folder, record.id, found)
             hashes[record.id] = sha256((folder / f"{record.id}.npy").read_bytes()).hexdigest()
         except OSError as error:
-            raise ResultsError(f"{folder}: cannot be written ({error.strerror or error}); choose another.") from None
+            raise ResultsError(f"{folder}: cannot be written ({words_of(error)}); choose another.") from None
     return hashes, lacking
 
 
@@ -163,7 +159,7 @@ def _matrix(path: Path, digest: str) -> Matrix:
     try:
         held = sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise ResultsError(f"{path}: cannot be read ({error.strerror or error}).") from None
+        raise ResultsError(f"{path}: cannot be read ({words_of(error)}).") from None
     if held != digest:
         raise ResultsError(f"{path}: is not the file that was exported; its SHA-256 is {held}, wanted {digest}.")
     found = load_embeddings(path.parent, path.stem)

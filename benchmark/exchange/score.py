@@ -17,9 +17,12 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from benchmark.errors import BenchmarkError
-from benchmark.exchange.arrays import Matrix, read_embeddings, read_labels
+from benchmark.exchange.arrays import read_embeddings, read_labels
+from benchmark.training.embeddings import Matrix
+from benchmark.training.ensemble import side_by_side
 from protocols.metrics import Evaluation, Search, evaluate
 
+SHORTEST, LONGEST = 1e-12, 1e18  # rows whose squares float32 holds, and which are not taken for zero
 UNIT_WITHIN = 1e-5  # rows that are this near to unit length were normalised already, and stay as they are
 
 
@@ -90,7 +93,14 @@ def read_given(embeddings: Sequence[Path], labels: Path, gallery: Sequence[Path]
             f"{len(embeddings)} files of embeddings and {len(gallery)} of the gallery's; give one of each a fold model."
         )
     queries = _side(embeddings, labels)
-    return Given(queries=queries, gallery=_side(gallery, gallery_labels, queries) if gallery_labels else None)
+    given = Given(queries=queries, gallery=_side(gallery, gallery_labels, queries) if gallery_labels else None)
+    searched = given.gallery or given.queries
+    if len(set(searched.labels)) == 1:
+        raise BenchmarkError(
+            f"{gallery_labels or labels}: all {len(searched.labels):,} labels are {searched.labels[0]!r:.60}, so every "
+            "neighbour is a hit and MAP@R is always 1. Give the embeddings of two classes or more."
+        )
+    return given
 
 
 def score(given: Given, recall_at: Sequence[int], search: Search, device: str) -> Scores:
@@ -122,8 +132,7 @@ def score(given: Given, recall_at: Sequence[int], search: Search, device: str) -
     if len(separated) == 1:
         return Scores(separated=tuple(separated), concatenated=None, seconds=tuple(seconds))
     began = time.perf_counter()
-    beside = [normalize(torch.cat([normalize(part, dim=1) for part in side], dim=1), dim=1) for side in parts]
-    concatenated = found(beside)
+    concatenated = found([side_by_side(side) for side in parts])
     seconds.append(time.perf_counter() - began)
     return Scores(separated=tuple(separated), concatenated=concatenated, seconds=tuple(seconds))
 
@@ -162,9 +171,18 @@ def _side(paths: Sequence[Path], labels_path: Path, like: Side | None = None) ->
 def _refuse_rows(fold: Matrix, path: Path) -> None:
     """Rows that have no direction, or none that can be computed."""
     lengths: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", fold, fold, dtype=np.float64))
-    for bad, what in ((~np.isfinite(lengths), "NaN or infinite"), (lengths == 0, "all zero, which has no direction")):
+    faults = (
+        (~np.isfinite(lengths), "NaN or infinite", "see what the model made of these images"),
+        (lengths == 0, "all zero, which has no direction", "see what the model made of these images"),
+        (
+            (lengths < SHORTEST) | (lengths > LONGEST),
+            f"shorter than {SHORTEST:g} or longer than {LONGEST:g}, which float32 cannot compare",
+            "scale them, such as to unit length",
+        ),
+    )
+    for bad, what, mend in faults:
         if bad.any():
             raise BenchmarkError(
                 f"{path}: {int(bad.sum()):,} of {len(fold):,} rows are {what} (first: row {int(bad.argmax())}, "
-                "counted from 0)."
+                f"counted from 0); {mend}."
             )

@@ -14,6 +14,7 @@ from protocols.errors import did_you_mean
 from results.store import Store
 
 EXECUTORS = ("inline", "processes", "dask")
+MOST_WORKERS = 4096
 Scheduler = str | Path  # of a Dask cluster: its address, or the file that holds it
 
 
@@ -36,8 +37,8 @@ def check_executor(name: str, workers: int | None, scheduler: str | None, schedu
     if name not in EXECUTORS:
         hint = did_you_mean(name, EXECUTORS)
         raise BenchmarkError(f"no executor named {name!r}.{hint} Known: {', '.join(EXECUTORS)}.")
-    if workers is not None and workers < 1:
-        raise BenchmarkError(f"--workers is {workers}; it must be at least 1.")
+    if workers is not None and not 1 <= workers <= MOST_WORKERS:
+        raise BenchmarkError(f"--workers is {workers}; it must be at least 1, and at most {MOST_WORKERS:,}.")
     named = [given for given in (scheduler, scheduler_file) if given is not None]
     if name != "dask" and named:
         raise BenchmarkError(f"a Dask scheduler ({named[0]}) goes with --executor dask; this is {name}.")

@@ -14,7 +14,7 @@ from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, cast
 
 from distributed import Future as Reply
 from distributed import KilledWorker
@@ -23,7 +23,7 @@ from benchmark.bench import Bench
 from benchmark.commands.console import say_error
 from benchmark.errors import BenchmarkError
 from benchmark.executors.connection import ANSWER_S, Connection
-from benchmark.executors.contract import ClusterAway, WorkerDied
+from benchmark.executors.contract import ClusterAway, P, T, WorkerDied
 from benchmark.executors.joining import NotJoined, join, leave, perform_here
 from benchmark.executors.offering import offer_of, unlike
 from benchmark.jobs import Work
@@ -33,9 +33,6 @@ from results.claims import new_owner
 from results.errors import ResultsError
 from results.record import FoldRecord, Record
 from results.store import Store
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 FIRST_LOOK_S = 120.0  # for the checks of the workers that are there at the start
 SCHEDULER_AWAY_S = 600.0  # as long as a store's server is waited for
@@ -54,7 +51,7 @@ class _Task:
 
 
 @dataclass(eq=False)
-class _Place:
+class _Member:
     """A worker. `state`: asked, joining, free, busy, or refused."""
 
     address: str
@@ -75,7 +72,7 @@ class ClusterExecutor(Executor):
         self._offer = offer_of(bench, store)
         self._owner = new_owner()
         self._tasks: deque[_Task] = deque()
-        self._places: dict[str, _Place] = {}
+        self._members: dict[str, _Member] = {}
         self._said: set[str] = set()
         self._away_since: float | None = None
         self._wake, self._is_over = threading.Event(), False
@@ -99,7 +96,7 @@ class ClusterExecutor(Executor):
         """
         if self._end is not None:
             raise self._end
-        return sum(place.state in ("free", "busy") for place in list(self._places.values()))
+        return sum(member.state in ("free", "busy") for member in list(self._members.values()))
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
         """Hand over `fn(work)`, which makes a record; the future has it when it is in the store."""
@@ -134,17 +131,17 @@ class ClusterExecutor(Executor):
             self._offer.marker.touch()
 
     def _close_doors(self) -> None:
-        for place in self._places.values():
-            if place.reply is not None:
-                place.reply.release()
+        for member in self._members.values():
+            if member.reply is not None:
+                member.reply.release()
         if self._connection is not None:
             with suppress(Exception):  # else they let go of the suite when others join
                 free = list(self._in("free"))
-                for place in free:
-                    self._ask(place, "leaving", leave, self._offer.token)
-                for place in free:
-                    if place.reply is not None:
-                        place.reply.result(timeout=1.0)
+                for member in free:
+                    self._ask(member, "leaving", leave, self._offer.token)
+                for member in free:
+                    if member.reply is not None:
+                        member.reply.result(timeout=1.0)
             self._connection.close()
         if self._offer.marker is not None:
             self._offer.marker.unlink(missing_ok=True)
@@ -163,11 +160,11 @@ class ClusterExecutor(Executor):
             self._wake.clear()
             self._follow()
         if refused := list(self._in("refused")):
-            said = "; ".join(f"{_name(place)}: {place.reason.rstrip('.')}" for place in refused[:3])
+            said = "; ".join(f"{_name(member)}: {member.reason.rstrip('.')}" for member in refused[:3])
             more = f"; and {len(refused) - 3} more" if len(refused) > 3 else ""
-            raise BenchmarkError(f"{len(refused)} of {len(self._places)} Dask workers cannot take part. {said}{more}.")
+            raise BenchmarkError(f"{len(refused)} of {len(self._members)} Dask workers cannot take part. {said}{more}.")
         if n_busy := len(list(self._in("asked", "joining"))):
-            say_error(f"{n_busy} of {len(self._places)} Dask workers have not answered; they take part when they do.")
+            say_error(f"{n_busy} of {len(self._members)} Dask workers have not answered; they take part when they do.")
 
     # --- in a thread of its own
 
@@ -191,85 +188,85 @@ class ClusterExecutor(Executor):
         except OSError as error:
             self._lose_scheduler(error)
             return
-        for address in self._places.keys() - present.keys():
-            self._lose(self._places.pop(address))
-        for address in present.keys() - self._places.keys():
+        for address in self._members.keys() - present.keys():
+            self._lose(self._members.pop(address))
+        for address in present.keys() - self._members.keys():
             if present[address] == "running":
-                self._places[address] = _Place(address)
-                self._ask(self._places[address], "asked", eval, _TELL)
-        for place in self._places.values():
-            self._hear(place)
+                self._members[address] = _Member(address)
+                self._ask(self._members[address], "asked", eval, _TELL)
+        for member in self._members.values():
+            self._hear(member)
         if self.workers:
             self._said.discard("no worker")
         elif self._thread.is_alive() and not any(self._in("asked", "joining")):
             self._say_once(f"no worker of {self._scheduler} can take part now; waiting for one.", "no worker")
 
-    def _ask(self, place: _Place, state: str, fn: Callable[..., Any], *args: Any, key: str = "ask") -> None:
+    def _ask(self, member: _Member, state: str, fn: Callable[..., Any], *args: Any, key: str = "ask") -> None:
         assert self._connection is not None
-        place.state, place.reply = state, self._connection.ask(place.address, fn, *args, key=key)
+        member.state, member.reply = state, self._connection.ask(member.address, fn, *args, key=key)
 
-    def _hear(self, place: _Place) -> None:
+    def _hear(self, member: _Member) -> None:
         """Take a worker one state further, if it has answered."""
-        if place.reply is None or place.reply.status == "pending":
+        if member.reply is None or member.reply.status == "pending":
             return
-        reply, place.reply = place.reply, None
+        reply, member.reply = member.reply, None
         try:
             if reply.status in ("cancelled", "lost"):
-                self._begin_again(place)
-            elif place.state == "busy":
-                self._hear_of_job(place, None if reply.status == "finished" else reply.exception(timeout=ANSWER_S))
+                self._begin_again(member)
+            elif member.state == "busy":
+                self._hear_of_job(member, None if reply.status == "finished" else reply.exception(timeout=ANSWER_S))
             elif reply.status != "finished":
-                self._refuse(place, reply.exception(timeout=ANSWER_S))
-            elif place.state == "asked":
-                self._compare(place, reply.result(timeout=ANSWER_S))
+                self._refuse(member, reply.exception(timeout=ANSWER_S))
+            elif member.state == "asked":
+                self._compare(member, reply.result(timeout=ANSWER_S))
             else:
-                self._welcome(place, reply.result(timeout=ANSWER_S))
+                self._welcome(member, reply.result(timeout=ANSWER_S))
         except TimeoutError:  # it died with its answer
-            self._begin_again(place)
+            self._begin_again(member)
         finally:
             reply.release()
 
-    def _begin_again(self, place: _Place) -> None:
-        self._lose(place)
-        self._ask(place, "asked", eval, _TELL)
+    def _begin_again(self, member: _Member) -> None:
+        self._lose(member)
+        self._ask(member, "asked", eval, _TELL)
 
-    def _compare(self, place: _Place, told: dict[str, Any]) -> None:
-        place.host = told["host"]
+    def _compare(self, member: _Member, told: dict[str, Any]) -> None:
+        member.host = told["host"]
         if reason := unlike(told, self._store):
-            self._refuse(place, BenchmarkError(reason))
+            self._refuse(member, BenchmarkError(reason))
         else:
             for name, version in versions().items():
                 if (theirs := told["versions"].get(name, "missing")) != version:
-                    self._say_once(f"{name} is {theirs} on {place.host} and {version} here: last bits may differ.")
-            self._ask(place, "joining", join, self._offer)
+                    self._say_once(f"{name} is {theirs} on {member.host} and {version} here: last bits may differ.")
+            self._ask(member, "joining", join, self._offer)
 
-    def _welcome(self, place: _Place, device: str) -> None:
-        place.state, place.device = "free", device
+    def _welcome(self, member: _Member, device: str) -> None:
+        member.state, member.device = "free", device
         others = {other.device for other in self._in("free", "busy")} - {device}
         if others:
             self._say_once(f"the cluster has {device} beside {', '.join(sorted(others))}: last bits may differ.")
 
-    def _refuse(self, place: _Place, error: BaseException) -> None:
+    def _refuse(self, member: _Member, error: BaseException) -> None:
         if isinstance(error, NotJoined):
             error = BenchmarkError("it did not stay")
         known = isinstance(error, BenchmarkError)
-        place.reason = str(error) if known else f"it has no mlrc-harness that works ({one_line(error)})"
-        place.state = "refused"
+        member.reason = str(error) if known else f"it has no mlrc-harness that works ({one_line(error)})"
+        member.state = "refused"
         if self._thread.is_alive():
-            say_error(f"{_name(place)} takes no part: {place.reason}")
+            say_error(f"{_name(member)} takes no part: {member.reason}")
 
-    def _hear_of_job(self, place: _Place, error: BaseException | None) -> None:
+    def _hear_of_job(self, member: _Member, error: BaseException | None) -> None:
         if isinstance(error, NotJoined | KilledWorker):
-            self._begin_again(place)
+            self._begin_again(member)
             return
-        task, place.task, place.state = place.task, None, "free"
+        task, member.task, member.state = member.task, None, "free"
         assert task is not None
         if error is not None:
             task.future.set_exception(error)
         else:
-            self._read(task, place)
+            self._read(task, member)
 
-    def _read(self, task: _Task, place: _Place) -> None:
+    def _read(self, task: _Task, member: _Member) -> None:
         """The record of a job that is done, out of the store."""
         try:
             record = self._store.get(task.work.id)
@@ -277,35 +274,35 @@ class ClusterExecutor(Executor):
             task.future.set_exception(error)
             return
         if record is None:
-            lacking = f"{_name(place)} says that job {task.work.id} is done; its record is not in {self._store.name}."
+            lacking = f"{_name(member)} says that job {task.work.id} is done; its record is not in {self._store.name}."
             task.future.set_exception(BenchmarkError(lacking))
             return
         if isinstance(record, FoldRecord):
-            self.peak_memory[place.address] = max(self.peak_memory.get(place.address, 0), record.peak_memory_bytes)
+            self.peak_memory[member.address] = max(self.peak_memory.get(member.address, 0), record.peak_memory_bytes)
         task.future.set_result(record)
 
     def _hand_out(self) -> None:
-        for place in self._in("free"):
+        for member in self._in("free"):
             if not self._tasks or self._connection is None:
                 return
             task = self._tasks.popleft()
-            place.task = task
-            self._ask(place, "busy", perform_here, self._offer.token, task.fn, task.work, key=f"job-{task.work.id}")
+            member.task = task
+            self._ask(member, "busy", perform_here, self._offer.token, task.fn, task.work, key=f"job-{task.work.id}")
 
     # --- what is lost
 
-    def _lose(self, place: _Place) -> None:
+    def _lose(self, member: _Member) -> None:
         """A worker that is gone: its job goes to another."""
-        if place.reply is not None:
-            place.reply.release()
-        if place.task is not None:
-            self._again(place.task, place)
-            place.task = None
+        if member.reply is not None:
+            member.reply.release()
+        if member.task is not None:
+            self._again(member.task, member)
+            member.task = None
 
-    def _again(self, task: _Task, place: _Place) -> None:
-        task.lost.append(_name(place))
+    def _again(self, task: _Task, member: _Member) -> None:
+        task.lost.append(_name(member))
         if len(task.lost) < LOST_AT_MOST:
-            say_error(f"{_name(place)} was lost; its job begins again on another worker.")
+            say_error(f"{_name(member)} was lost; its job begins again on another worker.")
             self._tasks.appendleft(task)
             return
         task.future.set_exception(
@@ -318,8 +315,8 @@ class ClusterExecutor(Executor):
         why = one_line(error)
         say_error(f"the scheduler {self._scheduler} is away ({why}); waiting up to {SCHEDULER_AWAY_S:.0f} s for it.")
         self._away_since = time.monotonic()
-        self._tasks.extendleft(place.task for place in self._places.values() if place.task is not None)
-        self._places.clear()
+        self._tasks.extendleft(member.task for member in self._members.values() if member.task is not None)
+        self._members.clear()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -345,10 +342,10 @@ class ClusterExecutor(Executor):
     # ---
 
     def _open_tasks(self) -> list[_Task]:
-        return [*self._tasks, *(place.task for place in self._places.values() if place.task is not None)]
+        return [*self._tasks, *(member.task for member in self._members.values() if member.task is not None)]
 
-    def _in(self, *states: str) -> Iterator[_Place]:
-        return (place for place in list(self._places.values()) if place.state in states)
+    def _in(self, *states: str) -> Iterator[_Member]:
+        return (member for member in list(self._members.values()) if member.state in states)
 
     def _say_once(self, text: str, name: str | None = None) -> None:
         if (name or text) not in self._said:
@@ -356,5 +353,5 @@ class ClusterExecutor(Executor):
             say_error(text)
 
 
-def _name(place: _Place) -> str:
-    return f"worker {place.address}" + (f" ({place.host})" if place.host else "")
+def _name(member: _Member) -> str:
+    return f"worker {member.address}" + (f" ({member.host})" if member.host else "")

@@ -2,13 +2,10 @@
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from typing import ParamSpec, TypeVar
 
 from benchmark.bench import Bench
+from benchmark.executors.contract import P, T
 from benchmark.executors.worker import hold
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class InlineExecutor(Executor):

@@ -6,11 +6,9 @@ does the job once more. A job whose process dies twice is a `WorkerDied`; all ot
 
 import atexit
 import multiprocessing
-import os
 import pickle
 import signal
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future
@@ -19,20 +17,16 @@ from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import torch
 
 from benchmark.bench import Bench
 from benchmark.commands.console import say_error
-from benchmark.executors.contract import WorkerDied
-from benchmark.executors.worker import hold
+from benchmark.executors.contract import P, T, WorkerDied
+from benchmark.executors.life import live
 from benchmark.memory import prefer_huge_pages, resident_peak_bytes
-from benchmark.training.failure import one_line
 from protocols.datasets.files import size_text
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 ATTEMPTS = 2  # of a job whose process dies
 LOOK_EVERY_S = 1.0  # at the memory of a process that is at work
@@ -205,7 +199,7 @@ class _Worker:
             if self._process is not None and self._pipe is not None:
                 return self._process, self._pipe
             self._pipe, theirs = _SPAWN.Pipe()
-            self._process = _SPAWN.Process(target=_work, args=(theirs,), name=f"mlrc {self.name}")
+            self._process = _SPAWN.Process(target=live, args=(theirs,), name=f"mlrc {self.name}")
             self._process.start()
             theirs.close()
         self._pipe.send(self._bench)  # not as an argument: who writes those waits for a process that may have died
@@ -232,40 +226,3 @@ def ending(exit_code: int | None) -> str:
         return f"exit code {exit_code}"
     name = signal.Signals(-exit_code).name if -exit_code in set(signal.Signals) else f"signal {-exit_code}"
     return f"{name} (usually memory)" if name == "SIGKILL" else name
-
-
-def _work(pipe: Connection) -> None:
-    """The life of a process: its bench comes first, then calls, until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what it means
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    try:
-        hold(pipe.recv())
-        while True:
-            pipe.send_bytes(_outcome(pipe.recv_bytes()))
-    except EOFError:
-        return
-
-
-def _outcome(sent: bytes) -> bytes:
-    try:
-        return pickle.dumps((pickle.loads(sent)(), None))
-    except Exception as error:
-        error.add_note(f"In a worker:\n{traceback.format_exc()}")
-        return pickle.dumps((None, _that_travels(error)))
-
-
-def _that_travels(error: Exception) -> Exception:
-    """The exception, or one of its text where it cannot be pickled."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(one_line(error))
-    return error
-
-
-def _end_with_parent() -> None:
-    """A killed parent closes no pipe that other workers have inherited, so a worker would wait for work for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

@@ -31,7 +31,12 @@ def hold(bench: Bench) -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
+def held() -> Bench:
+    """The bench of this worker."""
+    assert _bench is not None, "hold() comes first"
+    return _bench
+
+
 def perform(work: Work) -> Record:
     """Run one piece of work on the bench that this process holds."""
-    assert _bench is not None, "hold() comes first"
-    return concatenate(work, _bench) if isinstance(work, EnsembleJob) else run_fold(work, _bench)
+    return concatenate(work, held()) if isinstance(work, EnsembleJob) else run_fold(work, held())

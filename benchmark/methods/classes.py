@@ -9,9 +9,10 @@ A class that owns weights gets `w_lr` in its space; whether it does is found out
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter, isclass, signature
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Any, TypeGuard
 
+import numpy as np
 import torch
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from torch import nn
@@ -141,28 +142,45 @@ def _checked_space(name: str, space: object) -> Space:
     if isinstance(space, dict) and all(
         isinstance(key, str) and isinstance(value, BaseDistribution) for key, value in space.items()
     ):
-        return dict(space)
+        return {key: _plain_values(f"{name}: {key}", distribution) for key, distribution in space.items()}
     raise BenchmarkError(
         f"{name}: its search_space is {space!r}; it must be a dict of Optuna distributions by hyper-parameter, such as "
         '{"margin": FloatDistribution(0.0, 1.0)}, or a function of n_classes that returns one.'
     )
 
 
+def _plain_values(name: str, distribution: BaseDistribution) -> BaseDistribution:
+    """The distribution with Python's own numbers: NumPy's cannot be stored, and nothing can be drawn up to infinity."""
+    if isinstance(distribution, CategoricalDistribution):
+        choices = [choice.item() if isinstance(choice, np.generic) else choice for choice in distribution.choices]
+        if others := [choice for choice in choices if not isinstance(choice, bool | int | float | str)]:
+            raise BenchmarkError(f"{name} has the choice {others[0]!r}; choices are numbers, texts, true or false.")
+        return CategoricalDistribution(choices)
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    if not (isfinite(distribution.low) and isfinite(distribution.high)):
+        raise BenchmarkError(f"{name} is searched from {distribution.low} to {distribution.high}; give finite bounds.")
+    return distribution
+
+
 def _with_own_weights(build: _Builder, space: Space, n_classes: int) -> Space:
     """The space with `w_lr` exactly if the class, built at the middle of the space, owns weights."""
-    values = {key: middle(distribution) for key, distribution in space.items() if key != W_LR}
     with torch.random.fork_rng(devices=[]):
-        module = build(n_classes=n_classes, embedding_dim=PROBE_DIM, **values)
+        module = build(n_classes=n_classes, embedding_dim=PROBE_DIM, **middle_of(space))
     owns_weights = next(module.parameters(), None) is not None
     if W_LR in space and not owns_weights:
         raise BenchmarkError(f"{build.name}: its search_space has {W_LR!r} but the class owns no weights. Remove it.")
     return {W_LR: own_weights_lr(), **space} if owns_weights and W_LR not in space else space
 
 
+def middle_of(space: Space) -> dict[str, Value]:
+    """What a builder is given in the middle of a space: all but `w_lr`."""
+    return {name: middle(distribution) for name, distribution in space.items() if name != W_LR}
+
+
 def middle(distribution: BaseDistribution) -> Value:
-    """The middle of a range, geometric where the scale is; of choices the first."""
+    """The middle of a range, geometric where the scale is; of choices the one in the middle, the earlier of two."""
     if isinstance(distribution, CategoricalDistribution):
-        return distribution.choices[0]  # type: ignore[return-value]  # a None is the constructor's to refuse
+        return distribution.choices[(len(distribution.choices) - 1) // 2]  # type: ignore[return-value]  # a None is the constructor's to refuse
     assert isinstance(distribution, FloatDistribution | IntDistribution)
     low, high, step = distribution.low, distribution.high, distribution.step
     middle = sqrt(low * high) if distribution.log else (low + high) / 2

@@ -31,7 +31,7 @@ from torch.nn.functional import normalize
 
 from benchmark.errors import BenchmarkError
 from benchmark.methods import proxy_anchor, proxy_nca, proxy_nca_pp
-from benchmark.methods.classes import PROBE_DIM, middle
+from benchmark.methods.classes import PROBE_DIM, middle_of
 from benchmark.methods.entry import W_LR, MethodEntry, Space
 from benchmark.methods.hierarchy import Clustering, CoarseLevel
 from benchmark.methods.proxies import ProxyWeight, ignores_length, proxy_weight
@@ -229,8 +229,7 @@ def compose(base: MethodEntry, prefix: str = "hpl") -> MethodEntry:
 
 def _proxies_of(base: MethodEntry, name: str) -> ProxyWeight:
     def build(n_classes: int) -> nn.Module:
-        values = {key: middle(item) for key, item in base.space(n_classes).items() if key != W_LR}
-        return base.build(n_classes=n_classes, embedding_dim=PROBE_DIM, **values)
+        return base.build(n_classes=n_classes, embedding_dim=PROBE_DIM, **middle_of(base.space(n_classes)))
 
     with torch.random.fork_rng(devices=[]):
         return proxy_weight(name, build, PROBE_DIM)

@@ -4,8 +4,8 @@ import torch
 from torch.nn.functional import normalize
 
 from benchmark.errors import BenchmarkError
-from benchmark.methods.classes import middle
-from benchmark.methods.entry import W_LR, MethodEntry
+from benchmark.methods.classes import middle_of
+from benchmark.methods.entry import MethodEntry
 from benchmark.training.failure import one_line
 
 
@@ -30,10 +30,9 @@ def _why_no_references(entry: MethodEntry) -> str:
     """
     generator = torch.Generator().manual_seed(0)
     batch, references = (normalize(torch.randn(n, 16, generator=generator)).requires_grad_() for n in (8, 6))
-    values = {name: middle(distribution) for name, distribution in entry.space(3).items() if name != W_LR}
     with torch.random.fork_rng(devices=[]):
         try:
-            loss = entry.build(n_classes=3, embedding_dim=16, **values)
+            loss = entry.build(n_classes=3, embedding_dim=16, **middle_of(entry.space(3)))
             loss(batch, torch.arange(8) % 3, ref_emb=references, ref_labels=torch.arange(6) % 3).backward()
         except Exception as error:
             return one_line(error)

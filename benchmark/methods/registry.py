@@ -106,13 +106,11 @@ def method_entry(name: str) -> MethodEntry:
     """
     if name in METHODS:
         return METHODS[name]
-    composed = _COMPOSED.fullmatch(name)
-    if composed and composed[1] in COMPOSERS:
-        if _COMPOSED.fullmatch(composed[2]):
-            raise BenchmarkError(
-                f"{composed[1]}(...) is made of one plain method; {composed[2][:40]!r} is made of another."
-            )
-        return COMPOSERS[composed[1]](method_entry(composed[2]))
+    if parts := parts_of(name):
+        composer, base = parts
+        if _COMPOSED.fullmatch(base):
+            raise BenchmarkError(f"{composer}(...) is made of one plain method; {base[:40]!r} is made of another.")
+        return COMPOSERS[composer](method_entry(base))
     if name.startswith("pml:"):
         return pml_entry(name.removeprefix("pml:"))
     path, _, class_name = name.rpartition(":")
@@ -126,9 +124,15 @@ def method_entry(name: str) -> MethodEntry:
     known = [*METHODS, *installed_names()]
     near = did_you_mean(name, known) or did_you_mean(name, [f"pml:{name}" for name in pml_names()])
     raise BenchmarkError(
-        f"no method named {name!r}.{near} Known: {', '.join(sorted(known))}; "
+        f"no method named {name!r}.{near} mlrc methods lists them; "
         "pml:Name for a loss of pytorch-metric-learning; path/to/file.py:ClassName for your own."
     )
+
+
+def parts_of(name: str) -> tuple[str, str] | None:
+    """The composer and the method of a name such as `ccp(contrastive)`; None for any other name."""
+    found = _COMPOSED.fullmatch(name)
+    return (found[1], found[2]) if found and found[1] in COMPOSERS else None
 
 
 def check_hyperparameters(entry: MethodEntry, n_classes: int, hyperparameters: Mapping[str, Value]) -> None:

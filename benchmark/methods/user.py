@@ -58,7 +58,10 @@ def pml_entry(class_name: str) -> MethodEntry:
     """
     if class_name not in pml_names():
         hint = did_you_mean(f"pml:{class_name}", [f"pml:{name}" for name in pml_names()])
-        raise BenchmarkError(f"pytorch_metric_learning.losses has no class {class_name!r}.{hint}")
+        raise BenchmarkError(
+            f"pytorch_metric_learning.losses has no class {class_name!r}.{hint} pml:ContrastiveLoss is one; mlrc "
+            "methods lists the losses that ship with this package."
+        )
     version = pytorch_metric_learning.__version__
     entry = class_entry(
         f"pml:{class_name}",

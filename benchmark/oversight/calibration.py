@@ -11,23 +11,22 @@ Not in it: what a method does less often than at each step (a memory that fills,
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from math import sqrt
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
 import optuna
 import torch
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.samplers import RandomSampler
 from torch.nn.functional import normalize
 
 from benchmark.bench import Bench
 from benchmark.errors import BenchmarkError
-from benchmark.executors import worker
 from benchmark.executors.processes import WorkerPool
+from benchmark.executors.worker import held
 from benchmark.jobs import Job
-from benchmark.methods.entry import MethodEntry, Space, Value
+from benchmark.methods.classes import middle
+from benchmark.methods.entry import MethodEntry
 from benchmark.methods.registry import method_entry
 from benchmark.oversight.costs import Costs, JobCost, Side, images_of_side
 from benchmark.search.course import Course, course_of
@@ -104,7 +103,8 @@ def _run(entry: MethodEntry, short: Bench, pool: WorkerPool, n_steps: int, round
     cadence = replace(short.protocol.schedule.cadence, evaluate_every_steps=n_steps)
     schedule = replace(short.protocol.schedule, max_steps=n_steps, cadence=cadence, by_dataset=())
     short = replace(short, protocol=replace(short.protocol, schedule=schedule))
-    job = short.job(entry, _middle_of(short.space(entry)), run=0, fold=0)
+    values = {name: middle(axis) for name, axis in short.space(entry).items()}  # they hardly change what a step takes
+    job = short.job(entry, values, run=0, fold=0)
     if rounds == 1 and not fits_memory(short.index, short.protocol.transforms.resize_px):
         job = replace(job, seed=job.seed + n_steps)  # other images: some have to be decoded, as in a real job
     futures = [pool.submit(_timed, short.protocol, short.split, job) for _ in range(rounds * pool.workers)]
@@ -114,8 +114,8 @@ def _run(entry: MethodEntry, short: Bench, pool: WorkerPool, n_steps: int, round
 
 def _timed(protocol: Protocol, split: Split, job: Job) -> dict[str, float]:
     """In a worker: the seconds by phase of a job under another protocol and split than the worker's own."""
-    bench = replace(_held(), protocol=protocol, split=split)
-    bench.__dict__["images"] = _held().images  # else each job would decode them anew
+    bench = replace(held(), protocol=protocol, split=split)
+    bench.__dict__["images"] = held().images  # else each job would decode them anew
     if method_entry(job.method).family != "baseline":
         record = run_fold(job, bench)
         if record.outcome == "failed":
@@ -133,7 +133,7 @@ def _timed(protocol: Protocol, split: Split, job: Job) -> dict[str, float]:
 
 def _metrics_s(side: Side, dim: int) -> float:
     """In a worker: seconds of the metrics over random embeddings of a side."""
-    bench = _held()
+    bench = held()
     indices = images_of_side(bench, side)
     measured = indices[:MOST_ROWS]
     random = torch.randn(len(measured), dim, generator=torch.Generator().manual_seed(0))
@@ -148,27 +148,6 @@ def _metrics_s(side: Side, dim: int) -> float:
 
 def _ready() -> None:
     """In a worker: nothing; its answer says that the worker has started."""
-
-
-def _held() -> Bench:
-    """The bench of this worker."""
-    assert worker._bench is not None, "a worker holds a bench"
-    return worker._bench
-
-
-def _middle_of(space: Space) -> dict[str, Value]:
-    """Hyper-parameters in the middle of each axis; what they are changes little of what a step takes."""
-    return {name: _middle(distribution) for name, distribution in space.items()}
-
-
-def _middle(distribution: BaseDistribution) -> Value:
-    if isinstance(distribution, CategoricalDistribution):
-        choice: Value = distribution.choices[len(distribution.choices) // 2]  # type: ignore[assignment]
-        return choice
-    assert isinstance(distribution, FloatDistribution | IntDistribution)
-    low, high = distribution.low, distribution.high
-    middle = sqrt(low * high) if distribution.log else (low + high) / 2
-    return middle if isinstance(distribution, FloatDistribution) else int(middle)
 
 
 def _proposal_s(course: Course) -> float:

@@ -17,7 +17,10 @@ def plan_text(plan: Line) -> Iterator[RenderableType]:
     yield escape(f"{plan['protocol']} ({plan['protocol_digest']}) on {plan['dataset']}, {plan['device']}\n")
     total = {"method": "all", "trials": None, "final_folds": None, **plan["total"]}
     lines = [_shown(line) for line in (*plan["methods"], total)]
-    yield table(lines, ("method", "trials", "final_folds", "jobs", "models", "steps", "images", "job_hours"))
+    columns = ("method", "trials", "final_folds", "jobs", "models", "steps", "images", "job_hours")
+    yield table(lines, columns, {"job_hours": "job time"})
+    if extra := plan["total"]["jobs"] - plan["total"]["models"]:
+        yield f"{extra:,} of the jobs train no model: each puts the test embeddings of one run's fold models together."
     if not plan["total"]["jobs"]:
         yield "\nNothing is left to run."
         return
@@ -33,11 +36,12 @@ def plan_text(plan: Line) -> Iterator[RenderableType]:
             for line in plan["by_workers"]
         ],
         ("workers", "hours", "speed_up", "busy"),
+        {"hours": "time"},
     )
     steps, disk = plan["steps_per_job"], plan["disk"]
     yield (
         f"\nSteps of a job: {steps['expected']:,} ({steps['source']}); from {steps['shortest']:,} "
-        f"to {steps['longest']:,} are possible, and hours go with them.\n"
+        f"to {steps['longest']:,} are possible, and the time goes with them.\n"
         f"Seconds: {plan['costs']}. Each worker is taken to have a core or an accelerator of its own.\n"
         f"Disk: records {size_text(disk['records_bytes'])}, test embeddings {size_text(disk['embeddings_bytes'])}"
         + (f", decoded images {size_text(disk['cache_bytes'])}" if disk["cache_bytes"] else "")

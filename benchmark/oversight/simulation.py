@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from benchmark.campaign import campaigns_at_once
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -32,11 +34,6 @@ class _Held:
     batches: Iterator[Batch]
     todo: deque[float] = field(default_factory=deque)
     n_open: int = 0  # jobs of the batch that are not done
-
-
-def campaigns_at_once(workers: int, n_folds: int) -> int:
-    """Campaigns that a driver works on: one runs its folds side by side and waits for the last, one more fills in."""
-    return 1 + -(-workers // n_folds)
 
 
 def play(campaigns: Sequence[Sequence[Batch]], workers: int, n_folds: int) -> Played:

@@ -6,6 +6,7 @@ their own, which names them.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,20 +19,35 @@ from results.repeats import n_final_folds, n_final_runs
 from results.store import Store
 from results.study import Study
 
-COLUMNS = (
-    *("protocol", "protocol_digest", "dataset", "dataset_hash", "method", "method_code"),
-    *("rules", "trials", "final_folds", "best_map_at_r"),
-)
-FINGERPRINTS = ("protocol_digest", "dataset_hash", "method_code")
+COLUMNS = ("method", "method_code", "rules", "trials", "final_folds", "best_map_at_r")
+TITLES = {"best_map_at_r": "validation MAP@R"}
 EPOCH = datetime.fromtimestamp(0, UTC)
 PAUSE = timedelta(seconds=60)  # a longer one ends a stretch of work: the run was stopped in between
 
 
 def columns(lines: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    """The columns to show: a fingerprint where it tells lines apart, rules where a search has any."""
-    hidden = {name for name in FINGERPRINTS if len({line[name] for line in lines}) < 2}
-    hidden |= set() if any(line["rules"] for line in lines) else {"rules"}
+    """The columns to show of one board: a method's code where it tells lines apart, rules where a search has any."""
+    hidden = set() if any(line["rules"] for line in lines) else {"rules"}
+    if len({(line["method"], line["method_code"]) for line in lines}) == len({line["method"] for line in lines}):
+        hidden.add("method_code")
     return tuple(name for name in COLUMNS if name not in hidden)
+
+
+def boards(lines: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The lines of each board below what it is called: `mini@1 (4f570eba981a) on cub200 (8d1bc69deabe)`.
+
+    With the split's fingerprint too, where two boards are otherwise called the same.
+    """
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for line in lines:
+        dataset = f"{line['dataset']} ({line['dataset_hash'][:12]})"
+        heading = f"{line['protocol']} ({line['protocol_digest']}) on {dataset}"
+        found.setdefault((heading, line["split_digest"]), []).append(line)
+    times = Counter(heading for heading, _ in found)
+    return {
+        heading if times[heading] == 1 else f"{heading}, split {split[:12]}": some
+        for (heading, split), some in found.items()
+    }
 
 
 def shown(line: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from protocols.trunks import use_weight_file
 from results.record import FoldRecord, Record
 from results.store import Store
 
+DONE_TOGETHER = "its folds were not trained again: their stored test embeddings were put together and scored again"
 ASIDE = ("seconds", "peak_memory_bytes", "provenance")  # of a record: what two runs of one job need not share
 
 
@@ -123,7 +124,9 @@ def verified_text(verified: Verified) -> str:
     identity, record = verified.record.identity, verified.record
     which = f"run {identity.run}" + (f" fold {record.fold}" if isinstance(record, FoldRecord) else "")
     head = f"{record.id}, {identity.method}, {identity.purpose} {which}: "
-    lines = [f"{head}{'differs' if verified.differs else 'identical'}; test embeddings: {verified.embeddings}."]
+    done = "its fold was trained again" if isinstance(record, FoldRecord) else DONE_TOGETHER
+    end = f"; test embeddings: {verified.embeddings}" if isinstance(record, FoldRecord) else ""
+    lines = [f"{head}{'differs' if verified.differs else 'identical'}; {done}{end}."]
     for one in verified.differences[:MOST_LINES]:
         size = "" if one.by is None else f", off by {one.by:.3g}"
         lines.append(f"  {one.field}: recorded {_short(one.recorded)}, found {_short(one.found)}{size}")

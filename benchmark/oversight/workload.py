@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmark.bench import Bench
+from benchmark.campaign import trials_told
 from benchmark.finals import final_jobs
 from benchmark.jobs import EnsembleJob, Job
 from benchmark.methods.entry import MethodEntry, Value
 from benchmark.search.course import n_trials_of
-from benchmark.suite import trials_told
 from benchmark.training.failure import is_result
 from results.repeats import is_concatenated
 from results.store import Store

@@ -15,18 +15,13 @@ from optuna.trial import FrozenTrial, TrialState
 from benchmark.bench import Bench
 from benchmark.jobs import Job
 from benchmark.methods.entry import MethodEntry, Value
-from benchmark.search.proposals import NOTE
-from benchmark.search.pruning import Folds, is_pruned, predicted
-from benchmark.search.samplers import PREDICTED
-from benchmark.search.trials import note, report
+from benchmark.search.pruning import FoldValues, is_pruned, predicted
+from benchmark.search.trials import NOTE, PREDICTED, REASON, RESUMED, STOPS, note, report
 from benchmark.training.failure import is_result
 from results.record import FoldRecord, Record
 from results.store import Store
 
 MOST_STOPS = 3  # of one trial by the machine (memory, a dead worker): then it has failed and the search goes on
-REASON = "reason"  # the attribute of a failed trial that says why
-STOPS = "stops"  # the attribute of a trial that lists them, one attempt each
-RESUMED = "resumed at"  # the attribute of a trial that a restart found open: when
 
 
 @dataclass(eq=False)
@@ -63,7 +58,7 @@ class Answer:
             elif not self.failure:
                 self.failure = f"fold {job.fold}: {_why(record)}"
 
-    def look(self, best: Folds) -> None:
+    def look(self, best: FoldValues) -> None:
         """Give it up where its folds are worse than those of the best trial."""
         if self.goes_on and self.folds.keys() <= best.keys() and is_pruned(self.folds, best):
             self.pruned_at = predicted(self.folds, best)

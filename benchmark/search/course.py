@@ -81,7 +81,7 @@ def check_rules(bench: Bench) -> None:
     if rules.pruning and n_folds <= FIRST_LOOK:
         raise BenchmarkError(
             f"--pruning compares {FIRST_LOOK} folds before it spares one, and {bench.protocol.title} has {n_folds}. "
-            "Leave it away."
+            "Leave it out."
         )
 
 
@@ -98,9 +98,10 @@ def course_notes(entries: Sequence[MethodEntry], bench: Bench) -> list[str]:
     if (rules.sampler or budget.sampler) not in ("gp", "tpe") or not searched:
         return notes
     if budget.n_trials <= budget.n_startup_trials:
+        than = "no more than" if budget.n_trials == budget.n_startup_trials else "fewer than"
         notes.append(
-            f"All {budget.n_trials} trials of a search are drawn at random: the sampler models what it has seen after "
-            f"search.n_startup_trials = {budget.n_startup_trials}."
+            f"{budget.n_trials} trials are {than} the {budget.n_startup_trials} random ones that a search begins "
+            "with: this is a random search."
         )
     elif rules.parallel_trials >= budget.n_trials:
         notes.append(

@@ -23,7 +23,7 @@ def grid_points(method: str, space: Space) -> list[dict[str, Value]]:
     if continuous:
         raise BenchmarkError(
             f"{method}: --sampler grid wants a finite search space; {', '.join(continuous)} is continuous. "
-            "Leave --sampler away, or choose gp, tpe or random."
+            "Leave --sampler out, or choose gp, tpe or random."
         )
     size = prod(map(_n_values, space.values()))
     if size > LARGEST:

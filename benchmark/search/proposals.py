@@ -14,10 +14,8 @@ from optuna.trial import FrozenTrial, TrialState
 from benchmark.jobs import BASE_SEED
 from benchmark.search.course import Course
 from benchmark.search.samplers import Given, make_sampler, shown_all
-from benchmark.search.trials import note
+from benchmark.search.trials import NOTE, note
 from benchmark.seeding import derived_seed
-
-NOTE = "note"  # the attribute of a trial that says why it ended without running
 
 
 def counted_trials(study: optuna.Study, course: Course) -> list[FrozenTrial]:

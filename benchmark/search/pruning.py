@@ -19,7 +19,7 @@ from optuna.trial import TrialState
 P_THRESHOLD = 0.2
 FIRST_LOOK = 3  # folds: the fewest for which p can be below the threshold
 
-Folds = Mapping[int, float]  # validation MAP@R by fold
+FoldValues = Mapping[int, float]  # validation MAP@R by fold
 
 
 def fold_rounds(n_folds: int, pruning: bool) -> list[range]:
@@ -29,7 +29,7 @@ def fold_rounds(n_folds: int, pruning: bool) -> list[range]:
     return [range(FIRST_LOOK), *(range(fold, fold + 1) for fold in range(FIRST_LOOK, n_folds))]
 
 
-def is_pruned(found: Folds, best: Folds) -> bool:
+def is_pruned(found: FoldValues, best: FoldValues) -> bool:
     """Whether a trial with these folds is worse than the best one, as sure as the threshold asks for."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)  # it is experimental since 2024
@@ -39,7 +39,7 @@ def is_pruned(found: Folds, best: Folds) -> bool:
     return pruner.prune(shown, optuna.create_trial(state=TrialState.RUNNING, intermediate_values=dict(found)))
 
 
-def predicted(found: Folds, best: Folds) -> float:
+def predicted(found: FoldValues, best: FoldValues) -> float:
     """What a pruned trial would have reached: the best trial's mean, moved by what its own folds differ from it.
 
     A mean of its own folds alone would not do: the ones that ran may be the easy ones.

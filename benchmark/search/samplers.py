@@ -16,8 +16,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from benchmark.methods.entry import Value
 from benchmark.search.course import Course
-
-PREDICTED = "predicted"  # the attribute of a pruned trial that holds the value it would have reached
+from benchmark.search.trials import PREDICTED
 
 
 def make_sampler(course: Course, seed: int) -> BaseSampler:

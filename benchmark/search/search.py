@@ -10,7 +10,6 @@ folds.
 from collections.abc import Generator, Sequence
 
 import optuna
-from optuna.trial import FrozenTrial, TrialState
 
 from benchmark.bench import Bench
 from benchmark.errors import BenchmarkError
@@ -19,8 +18,9 @@ from benchmark.methods.entry import MethodEntry, Value
 from benchmark.search.answers import Answer, reopen
 from benchmark.search.course import Course, course_of, n_trials_of
 from benchmark.search.proposals import open_round
-from benchmark.search.pruning import Folds, fold_rounds
+from benchmark.search.pruning import FoldValues, fold_rounds
 from benchmark.search.studies import begin, open_study, with_trials
+from benchmark.search.trials import best_trial
 from results import searches
 from results.record import Record
 from results.store import Store
@@ -44,13 +44,14 @@ def search(entry: MethodEntry, bench: Bench, store: Store, storage: optuna.stora
         answers = [Answer(trial, entry, bench.n_folds) for trial in found.trials]
         for answer in answers:
             reopen(answer, study, bench, store, answer.trial.number in was_open)
-        yield from _round(answers, bench, course, _best_folds(found.earlier))
+        best = best_trial(found.earlier)
+        yield from _round(answers, bench, course, best.intermediate_values if best else {})
         for answer in answers:
             answer.tell(study)
         store.put_study(with_trials(row, study, course, entry, bench, store))
 
 
-def _round(answers: Sequence[Answer], bench: Bench, course: Course, best: Folds) -> WorkSteps:
+def _round(answers: Sequence[Answer], bench: Bench, course: Course, best: FoldValues) -> WorkSteps:
     """The folds of trials that run at once; with pruning, some of them and then only those that are still wanted."""
     for folds in fold_rounds(bench.n_folds, course.pruning):
         jobs = {answer: answer.jobs(bench, folds) for answer in answers if answer.goes_on}
@@ -63,12 +64,6 @@ def _round(answers: Sequence[Answer], bench: Bench, course: Course, best: Folds)
             answer.hear(found, by_id)
             if course.pruning and folds.stop < bench.n_folds:
                 answer.look(best)
-
-
-def _best_folds(trials: Sequence[FrozenTrial]) -> Folds:
-    finished = [trial for trial in trials if trial.state == TrialState.COMPLETE]
-    best = max(finished, key=lambda trial: (trial.value, -trial.number), default=None)
-    return best.intermediate_values if best else {}
 
 
 def winner(entry: MethodEntry, bench: Bench, store: Store) -> dict[str, Value]:
@@ -85,10 +80,24 @@ def winner(entry: MethodEntry, bench: Bench, store: Store) -> dict[str, Value]:
         raise BenchmarkError(f"{entry.name}: its code changed since it was searched; search it again (mlrc search).")
     told, wanted = (study.n_told, study.n_trials) if study else (0, n_trials_of(entry, bench))
     if study is None or told < wanted:
-        raise BenchmarkError(f"{entry.name}: {told} of {wanted} trials are done; search it first (mlrc search).")
+        raise BenchmarkError(
+            f"{entry.name}: {told} of {wanted} trials are done; search it first (mlrc search)."
+            + _searched_elsewhere(entry, bench, store)
+        )
     if study.best_hyperparameters is None:
         raise BenchmarkError(f"{entry.name}: {no_winner(study, store)}")
     return study.best_hyperparameters
+
+
+def _searched_elsewhere(entry: MethodEntry, bench: Bench, store: Store) -> str:
+    """Under which other protocols the store has a finished search of a method on the same data."""
+    studies = (one for one in store.studies(dataset_hash=bench.comparison.dataset_hash) if one.method == entry.name)
+    found = dict.fromkeys(
+        f"{one.protocol_title} ({one.protocol_digest})"
+        for one in studies
+        if one.protocol_digest != bench.comparison.protocol_digest and one.best_hyperparameters is not None
+    )
+    return f" The store has it under {' and '.join(found)}: give the --protocol and --set of then." if found else ""
 
 
 def no_winner(study: Study, store: Store) -> str:

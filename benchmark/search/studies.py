@@ -13,8 +13,7 @@ from benchmark.bench import Bench
 from benchmark.errors import BenchmarkError
 from benchmark.methods.entry import MethodEntry
 from benchmark.search.course import Course, course_of
-from benchmark.search.proposals import NOTE
-from benchmark.search.trials import note
+from benchmark.search.trials import NOTE, best_trial, note
 from results.record import FoldRecord, Record
 from results.store import Store
 from results.study import Study
@@ -62,19 +61,18 @@ def open_study(row: Study, store: Store, storage: optuna.storages.BaseStorage) -
 def with_trials(
     row: Study, study: optuna.Study, course: Course, entry: MethodEntry, bench: Bench, store: Store
 ) -> Study:
-    """The study's row as Optuna's trials have it now; the earlier of two equal trials is the best."""
+    """The study's row as Optuna's trials have it now."""
     trials = [trial for trial in study.get_trials(deepcopy=False) if trial.params.keys() == course.space.keys()]
-    finished = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     row = replace(
         row,
-        n_finished=len(finished),
+        n_finished=sum(trial.state == TrialState.COMPLETE for trial in trials),
         n_failed=sum(trial.state == TrialState.FAIL for trial in trials),
         n_pruned=sum(trial.state == TrialState.PRUNED for trial in trials),
         updated_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    if not finished:
+    best = best_trial(trials)
+    if best is None:
         return row
-    best = max(finished, key=lambda trial: (trial.value, -trial.number))
     jobs = [bench.job(entry, best.params, run=0, fold=fold) for fold in range(bench.n_folds)]
     values = fold_values(store.get_many([job.id for job in jobs]).values())
     return replace(

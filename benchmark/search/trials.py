@@ -1,14 +1,14 @@
 """Optuna's part of the store: its trials lie in the same database as the records."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import optuna
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -16,6 +16,13 @@ from results.claims import new_owner
 from results.database import database_url, engine_arguments
 from results.errors import ResultsError
 from results.store import Store
+
+# Attributes of a trial, for the search itself and for viewers.
+NOTE = "note"  # why it ended without running, or before its last fold
+REASON = "reason"  # why it failed
+STOPS = "stops"  # by the machine, one attempt each
+RESUMED = "resumed at"  # when a restart found it open
+PREDICTED = "predicted"  # the value that a pruned one would have reached
 
 
 def open_trials(store: Store) -> RDBStorage:
@@ -49,6 +56,12 @@ def database_errors(store: Store) -> Iterator[None]:
         if not isinstance(cause, SQLAlchemyError):
             raise
         raise store.explained(cause) from error
+
+
+def best_trial(trials: Iterable[FrozenTrial]) -> FrozenTrial | None:
+    """The finished trial of the highest value, of two equal ones the earlier; None where none is finished."""
+    finished = [trial for trial in trials if trial.state == TrialState.COMPLETE]
+    return max(finished, key=lambda trial: (trial.value, -trial.number), default=None)
 
 
 def note(study: optuna.Study, trial: FrozenTrial, name: str, value: Any) -> None:

@@ -16,7 +16,7 @@ from warnings import catch_warnings
 import numpy as np
 import numpy.typing as npt
 
-from benchmark.errors import BenchmarkError
+from benchmark.errors import BenchmarkError, words_of
 from results.claims import HOST
 from results.database import database_url
 
@@ -89,7 +89,7 @@ def save_embeddings(place: Place, job_id: str, embeddings: Matrix) -> None:
     try:
         _bucket(place).write(_key(place, job_id), content)
     except Exception as error:  # boto3 and google-cloud-storage have many words for it
-        raise OSError(f"{place}: cannot be written ({_said(error)})") from error
+        raise OSError(f"{place}: cannot be written ({words_of(error)})") from error
 
 
 def load_embeddings(place: Place, job_id: str) -> Matrix:
@@ -110,13 +110,13 @@ def load_embeddings(place: Place, job_id: str) -> Matrix:
                 embeddings = np.load(BytesIO(file.read()), allow_pickle=False)
     except (FileNotFoundError, ArtifactNotFound, ValueError, EOFError) as error:
         raise EmbeddingsUnavailable(
-            f"{path}: the test embeddings of a finished fold cannot be read on {HOST} ({_said(error)}). "
+            f"{path}: the test embeddings of a finished fold cannot be read on {HOST} ({words_of(error)}). "
             "Restore the file; if another host wrote it, give all of them one --artifacts that they share."
         ) from None
     except Exception as error:  # of the disk, or of what reaches a bucket: the file may be there
         raise BenchmarkError(
-            f"{path}: cannot be read on {HOST} ({_said(error)}). Check that the place may be read and is reached, then "
-            "give the same command."
+            f"{path}: cannot be read on {HOST} ({words_of(error)}). Check that the place is reached and may be read, "
+            "then give the same command."
         ) from None
     return embeddings
 
@@ -136,7 +136,7 @@ def check_place(place: Place) -> None:
         else:
             _bucket(place).remove(_key(place, probe))
     except (OSError, BenchmarkError) as error:
-        said = _said(error).removeprefix(f"{place}: ")
+        said = words_of(error).removeprefix(f"{place}: ")
         raise BenchmarkError(f"--artifacts {place}: {said}; choose another place.") from None
 
 
@@ -166,15 +166,9 @@ def _bucket(address: str) -> "ArtifactStore":
             f"--artifacts {address}: what reaches it is not installed; pip install 'mlrc-harness[{EXTRAS[scheme]}]'."
         ) from None
     except Exception as error:  # no region, no credentials
-        raise BenchmarkError(f"--artifacts {address}: {_said(error)}; choose another place.") from None
+        raise BenchmarkError(f"--artifacts {address}: {words_of(error)}; choose another place.") from None
 
 
 def _key(address: str, job_id: str) -> str:
     prefix = address.partition("://")[2].partition("/")[2]
     return f"{prefix}/{job_id}.npy" if prefix else f"{job_id}.npy"
-
-
-def _said(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")

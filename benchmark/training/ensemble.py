@@ -5,9 +5,11 @@ but not a run without an end. Where they are out of reach for now, as in a bucke
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import torch
+from torch import Tensor
 from torch.nn.functional import normalize
 
 from benchmark.bench import Bench
@@ -28,7 +30,7 @@ def concatenate(job: EnsembleJob, bench: Bench) -> RunRecord:
     """
     began = time.perf_counter()
     parts = [torch.from_numpy(_embeddings_of(member, bench)) for member in job.members]
-    embeddings = normalize(torch.cat([normalize(part, dim=1) for part in parts], dim=1), dim=1)
+    embeddings = side_by_side(parts)
     found = bench.evaluate(embeddings, bench.index.indices_of(bench.split.test))
     return RunRecord(
         id=job.id,
@@ -40,6 +42,11 @@ def concatenate(job: EnsembleJob, bench: Bench) -> RunRecord:
         seconds={"evaluation": time.perf_counter() - began},
         provenance=provenance(bench, trunk_weights=""),
     )
+
+
+def side_by_side(parts: Sequence[Tensor]) -> Tensor:
+    """(N, n_folds x D) rows of unit length out of the (N, D) embeddings of each fold model."""
+    return normalize(torch.cat([normalize(part, dim=1) for part in parts], dim=1), dim=1)
 
 
 def _embeddings_of(member: Job, bench: Bench) -> Matrix:

@@ -25,6 +25,19 @@ def images_in_force(transform: ImageTransforms) -> InForce:
     return _json({"transforms": asdict(transform.transforms), "input": asdict(transform.input)})
 
 
+def numerics_in_force() -> InForce:
+    """What torch may do to the last bits of a result: `numerics`."""
+    return {
+        "numerics": {
+            "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+            "matmul_tf32": torch.backends.cuda.matmul.allow_tf32,
+            "cudnn_tf32": torch.backends.cudnn.allow_tf32,
+            "cudnn_deterministic": torch.backends.cudnn.deterministic,
+            "cudnn_benchmark": torch.backends.cudnn.benchmark,
+        }
+    }
+
+
 def network_in_force(model: EmbeddingModel) -> InForce:
     """The network: `trunk`, `batchnorm`, `embedder`, `normalisation`, `n_trainable` (numbers that learn)."""
     return _json(

@@ -31,7 +31,7 @@ from benchmark.training.embeddings import save_embeddings
 from benchmark.training.failure import FoldFailure, is_out_of_memory, one_line
 from benchmark.training.features import FrozenFeatures
 from benchmark.training.frozen import LinearModel, pretrained_embeddings
-from benchmark.training.in_force import InForce, images_in_force, network_in_force
+from benchmark.training.in_force import InForce, images_in_force, network_in_force, numerics_in_force
 from benchmark.training.learner import Learner, in_batches
 from protocols.audit import Audit, AuditFailure
 from protocols.errors import ProtocolError
@@ -105,7 +105,7 @@ class FoldTraining:
             raise FoldFailure("method-error", f"{self.job.method} changed since this suite began; start it again.")
         with self._phase("setup"):
             self.images = FoldImages(self.bench.index, self.bench.images, self.bench.split, self.job.fold)
-            self.in_force |= images_in_force(self.images.transform)
+            self.in_force |= images_in_force(self.images.transform) | numerics_in_force()
             self.audit.trunk_input(self.images.eval_probe, partial(self.images.train_probe, seed=self.job.seed))
             self.audit.classes_disjoint(
                 self.images.targets,

@@ -50,7 +50,10 @@ def load_dataset(text: str) -> ImageIndex:
     scheme, _, rest = text.partition(":")
     if scheme == "shapes":
         return _shapes(text)
-    path = Path(rest if scheme in ("folder", *_READERS) else text).expanduser()
+    place = rest if scheme in ("folder", *_READERS) else text
+    if not place.strip():
+        raise DataError(f"{text!r} names no folder; {f'wanted {scheme}:PATH' if text else 'wanted its path'}.")
+    path = Path(place).expanduser()
     path = path.absolute() if path.name not in ("", "..") else path.resolve()
     if scheme in _READERS:
         return _standard(scheme, path)

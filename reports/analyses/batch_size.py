@@ -16,10 +16,12 @@ from matplotlib.figure import Figure
 from reports.analyses.drawing import Drawing, Gallery, Subject, by_subject, gallery, line_look, open_axes
 from reports.frame import runs_frame
 from reports.headings import metric_heading
-from reports.tables import Row, Table, result_tables
+from reports.tables import Row, Table
+from reports.tabulation import result_tables
+from results.exchange.fingerprints import PROSE
 from results.record import Record
 
-LABELS = ("name", "version", "purpose", "source", "derived")
+LABELS = ("name", "version", "derived", *PROSE)
 NOTES = (
     "The protocols differ in batch.size alone. Mean over runs with its 95 % interval; hollow: runs are missing, the "
     "CSV says which and why.",

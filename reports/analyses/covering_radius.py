@@ -17,10 +17,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.spatial.distance import cdist
 
-from reports.analyses.drawing import Drawing, Gallery, by_subject, gallery, line_look, open_axes, values_of
+from reports.analyses.drawing import Drawing, Gallery, by_subject, gallery, line_look, open_axes
 from reports.analyses.embedded import Embedded, Floats, Images
 from reports.statistics.intervals import mean_interval
-from reports.tables import variant_labels
+from reports.tabulation import variant_labels
 from results.record import FoldRecord, Record
 
 MOST_CENTRES = 16  # as many as a search may ask proxies a class
@@ -53,7 +53,7 @@ def _lines(records: Sequence[Record], embedded: Embedded) -> Iterator[dict[str, 
     for record in records:
         assert isinstance(record, FoldRecord)
         identity = record.identity
-        variant: tuple[str, ...] = (identity.method, identity.method_code, values_of(identity))
+        variant: tuple[str, ...] = (identity.method, identity.method_code, identity.hyperparameters_text)
         runs.setdefault(variant, {}).setdefault(identity.run, []).append(record)
     labels = variant_labels(list(runs))
     for variant, folds_by_run in runs.items():

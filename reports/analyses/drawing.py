@@ -17,8 +17,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
 from reports.errors import ReportError
-from reports.headings import printable
-from reports.style import COLOURS, GRID
+from reports.headings import printable, short
+from reports.plain_csv import csv_text
+from reports.style import COLOURS, GRID, REMARK
 from results.record import Identity, Record
 
 MARKERS = "os^DvPX*"
@@ -40,9 +41,7 @@ class Subject(NamedTuple):
 
     def title(self) -> tuple[str, ...]:
         """Two lines, or three with a method."""
-        values = ", ".join(
-            f"{name}={_short(value)}" for name, value in json.loads(self.hyperparameters or "{}").items()
-        )
+        values = ", ".join(f"{name}={short(value)}" for name, value in json.loads(self.hyperparameters or "{}").items())
         method = " ".join(
             filter(None, (self.method, self.method_code and f"({self.method_code})", values and f"({values})"))
         )
@@ -60,10 +59,6 @@ class Subject(NamedTuple):
         return "-".join(filter(None, (self.protocol, self.dataset, self.method, self.method_code[:6], values, prints)))
 
 
-def _short(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
 def subject_of(identity: Identity, *, with_method: bool, with_values: bool = False) -> Subject:
     """The subject of a record's picture."""
     return Subject(
@@ -75,13 +70,8 @@ def subject_of(identity: Identity, *, with_method: bool, with_values: bool = Fal
         split_digest=identity.split["digest"],
         method=identity.method if with_method else "",
         method_code=identity.method_code if with_method else "",
-        hyperparameters=values_of(identity) if with_values else "",
+        hyperparameters=identity.hyperparameters_text if with_values else "",
     )
-
-
-def values_of(identity: Identity) -> str:
-    """The hyper-parameters of a record as sorted JSON."""
-    return json.dumps(identity.hyperparameters, sort_keys=True, allow_nan=False)
 
 
 def by_subject(
@@ -111,16 +101,14 @@ class Drawing:
         figure = Figure(figsize=self.size_in, layout="constrained")
         width = round(12 * self.size_in[0])  # characters
         figure.suptitle(_wrapped(self.subject.title(), width), fontsize=9, x=0.01, ha="left")
-        figure.supxlabel(_wrapped(self.notes, round(1.6 * width)), fontsize=7, x=0.01, ha="left", color="#444444")
+        figure.supxlabel(_wrapped(self.notes, round(1.6 * width)), fontsize=7, x=0.01, ha="left", color=REMARK)
         self.paint(figure)
         return figure
 
     def csv(self) -> str:
         """The numbers, each line with its subject; what does not exist is empty."""
         own = {name: value for name, value in self.subject._asdict().items() if value and name not in self.data}
-        return pd.concat([pd.DataFrame([own] * len(self.data), index=self.data.index), self.data], axis=1).to_csv(
-            index=False, lineterminator="\n"
-        )
+        return csv_text(pd.concat([pd.DataFrame([own] * len(self.data), index=self.data.index), self.data], axis=1))
 
 
 def _wrapped(lines: Iterable[str], width: int) -> str:

@@ -17,7 +17,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 from PIL import Image
 
-from reports.analyses.drawing import Drawing, Gallery, gallery, subject_of, values_of
+from reports.analyses.drawing import Drawing, Gallery, gallery, subject_of
 from reports.analyses.embedded import Embedded, Floats, Images
 from reports.errors import ReportError
 from reports.style import COLOURS
@@ -36,7 +36,8 @@ def embedding_map(embedded: Embedded, tsne: bool = False) -> Gallery:
     first: dict[tuple[str, ...], FoldRecord] = {}
     for record in embedded.records:
         identity = record.identity
-        first.setdefault((*identity.comparison, identity.method, identity.method_code, values_of(identity)), record)
+        variant = (*identity.comparison, identity.method, identity.method_code, identity.hyperparameters_text)
+        first.setdefault(variant, record)
     return gallery(
         (plane(record, *embedded.of(record), tsne=tsne) for record in first.values()),
         "no final fold model is recorded there; mlrc run makes some.",
@@ -127,9 +128,10 @@ def _paint(figure: Figure, scaled: Floats, classes: list[str], thumbnails: Thumb
         axes.scatter([], [], s=25, color=colour, label=_short(name))
     figure.legend(loc="outside right upper", frameon=False, fontsize=7)
     axes.set(xlabel=labels[0], ylabel=labels[1], xticks=[], yticks=[], aspect="equal")
+    axes.set_adjustable("datalim")  # a box that shrinks to its aspect after the layout would push its label out
     width, height = np.ptp(scaled, axis=0)
-    axes.set_xlim(-THUMBNAIL, width + THUMBNAIL)
-    axes.set_ylim(-THUMBNAIL, height + THUMBNAIL)
+    axes.set_xlim(-THUMBNAIL, width + THUMBNAIL, auto=True)
+    axes.set_ylim(-THUMBNAIL, height + THUMBNAIL, auto=True)  # auto: the aspect may widen them
     axes.spines["bottom"].set_visible(False)
 
 

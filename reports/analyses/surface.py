@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from reports.analyses.drawing import Drawing, Gallery, Subject, gallery, log_scale, open_axes
 from reports.analyses.trials import finished, others_moved, too_few, trial_frames, with_parameters
+from reports.style import COLOURS
 from results.record import Record
 
 N_LEVELS = 8
@@ -73,7 +74,7 @@ def _paint(figure: Figure, trials: pd.DataFrame, x: str, y: str) -> None:
     axes.annotate(
         f"{values[-1]:.2f}", (done[x].iloc[-1], done[y].iloc[-1]), xytext=(9, 7), textcoords="offset points", zorder=5
     )
-    axes.scatter(failed[x], failed[y], marker="x", s=45, color="#D55E00", zorder=3)
+    axes.scatter(failed[x], failed[y], marker="x", s=45, color=COLOURS[3], zorder=3)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.margins(0.06)
     bar = figure.colorbar(points, ax=axes, label="validation MAP@R (percent), mean over folds")

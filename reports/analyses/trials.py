@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from reports.analyses.drawing import Subject, by_subject, values_of
+from reports.analyses.drawing import Subject, by_subject
 from results.record import FoldRecord, Record
 
 FEWEST = 5  # finished trials that a picture needs
@@ -72,7 +72,7 @@ def _rows(records: Sequence[Record]) -> Iterator[dict[str, Any]]:
     trials: dict[str, list[FoldRecord]] = {}
     for record in records:
         assert isinstance(record, FoldRecord)
-        trials.setdefault(values_of(record.identity), []).append(record)
+        trials.setdefault(record.identity.hyperparameters_text, []).append(record)
     for hyperparameters, folds in trials.items():
         failed = sorted({str(fold.reason) for fold in folds if fold.outcome == "failed"})
         values = [fold.validation["map_at_r"] for fold in folds if fold.outcome == "done" and fold.validation]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from reports.gate.sides import Side
+from results.exchange.fingerprints import PROSE
 
-PROSE = ("purpose", "source")  # of a protocol: no part of its fingerprint
 ABSENT = "-"
 
 

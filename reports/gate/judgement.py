@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from reports.errors import ReportError
-from reports.frame import Setting, numbered, settings_of
+from reports.frame import Setting, settings_of
 from reports.gate.comparability import FieldDifference, differences
 from reports.gate.sides import Runs, Side, paired_values
 from reports.gate.verdict import FEWEST_RUNS, LEVEL, SETTLED, Ruling, Verdict, judge
+from reports.headings import numbered
 from results import external
 from results.record import Identity
 from results.repeats import ONE_RUN, n_final_runs
@@ -120,7 +121,9 @@ def foretold(new: Side, old: Side, setting: Setting, metric: str, margin: float 
     planned = min(_planned_runs(side, other) for side, other in ((new, old), (old, new)))
     if planned >= FEWEST_RUNS:
         return None
-    reason = f"{planned} planned; {FEWEST_RUNS} are the fewest that can tell anything. Nothing was run"
+    is_set = int(new.identity.protocol["values"]["finals"]["n_runs"]) == planned
+    out = f"give --set n_runs={FEWEST_RUNS} or more" if is_set else "nothing is random in either"
+    reason = f"{planned} planned; {FEWEST_RUNS} are the fewest that can tell anything: {out}. Nothing was run"
     return replace(found, ruling=replace(found.ruling, verdict=Verdict.TOO_FEW_RUNS, reason=reason))
 
 

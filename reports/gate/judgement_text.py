@@ -6,12 +6,13 @@ Percent and points are for people; JSON holds fractions.
 from collections.abc import Iterator
 from typing import Any
 
-from reports.frame import numbered
 from reports.gate.judgement import Judgement
 from reports.gate.sides import Runs, Side
 from reports.gate.verdict import Requirement
-from reports.headings import metric_heading, printable
+from reports.grid import percent_text
+from reports.headings import metric_heading, numbered, printable, short
 from reports.statistics.intervals import mean_interval
+from results.repeats import ONE_RUN
 
 MOST_FIELDS = 12  # that differ, on a terminal
 
@@ -27,7 +28,7 @@ def _lines(found: Judgement, requirement: Requirement | None) -> Iterator[tuple[
     if len(found.differing) > MOST_FIELDS:
         yield "", f"and {len(found.differing) - MOST_FIELDS} more fields; --json has all"
     for head, side, runs in zip(("new", "against"), (found.new, found.old), found.runs, strict=True):
-        yield head, f"{_name(side)}: {_mean(runs)}"
+        yield head, f"{_name(side)}: {_mean(side, runs)}"
     identity = found.old.identity
     yield (
         "in",
@@ -105,30 +106,30 @@ def _side(side: Side, runs: Runs) -> dict[str, Any]:
 
 
 def _name(side: Side) -> str:
-    values = ", ".join(f"{name} {_short(value)}" for name, value in sorted(side.identity.hyperparameters.items()))
+    values = ", ".join(f"{name} {short(value)}" for name, value in sorted(side.identity.hyperparameters.items()))
     return f"{side.label} ({values})" if values else side.label
 
 
-def _short(value: float | int | str | bool) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _mean(runs: Runs) -> str:
+def _mean(side: Side, runs: Runs) -> str:
     if not runs:
         return "no value"
     found = mean_interval(runs[run] for run in sorted(runs))
-    half_width = "" if found.half_width is None else f" ± {100 * found.half_width:.2f}"
-    return f"{100 * found.mean:.2f}{half_width} ({numbered('run', sorted(runs))})"
+    if side.identity.method in ONE_RUN:
+        return f"{percent_text(found.mean, None)} (one run)"
+    return f"{percent_text(found.mean, found.half_width)} ({numbered('run', sorted(runs))})"
 
 
 def _difference(found: Judgement) -> str:
     difference, level = found.ruling.difference, found.ruling.level
     if difference is None:
         return ""
-    half_width = f" ± {100 * difference.half_width:.2f}" if difference.half_width is not None else ""
-    effect = f", effect size {difference.effect_size:.2f}" if difference.effect_size is not None else ""
+    effect = (
+        f", mean / standard deviation of the pairs' differences {difference.effect_size:.2f}"
+        if difference.effect_size is not None
+        else ""
+    )
     return (
-        f"{100 * difference.mean:+.2f}{half_width} points over {difference.n} pairs of runs "
+        f"{percent_text(difference.mean, difference.half_width, '+')} points over {difference.n} pairs of runs "
         f"({100 * (1 - level):.4g} % interval){effect}, p {_p(difference.p_value)}"
     )
 

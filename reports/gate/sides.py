@@ -3,17 +3,16 @@
 It comes out of records, of a store or an export, or out of a stored baseline; who compares need not know which.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Any
 
 from reports.errors import ReportError
-from reports.frame import SETTINGS, Setting, runs_frame, settings_of
+from reports.frame import SETTINGS, Column, Setting, runs_frame, settings_of
+from reports.origins import origins_of
 from results.baseline import Baseline, BaselineMethod, BaselineRun
 from results.record import FoldRecord, Identity, Record
-from results.repeats import ONE_RUN
+from results.repeats import ONE_RUN, n_final_runs
 
 OWN_DOING = ("non-finite", "collapsed", "method-error")  # reasons for which a method, and no machine, has failed
 
@@ -26,7 +25,7 @@ class Side:
 
     label: str  # as it was asked for
     identity: Identity  # of any of its records; its run says nothing
-    values: Mapping[tuple[Setting, str], Runs]  # by setting and metric
+    values: Mapping[Column, Runs]  # by setting and metric
     failed: Mapping[int, str] = field(default_factory=dict)  # runs that the method's own doing ended, with the reason
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # versions, device, ... of its records
     notes: tuple[str, ...] = ()  # what a reader should know of it
@@ -34,7 +33,7 @@ class Side:
     @property
     def n_folds(self) -> int:
         """Fold models of a run."""
-        return int(self.identity.protocol["values"]["folds"]["n_folds"])
+        return _n_folds(self.identity)
 
     def first(self, n_runs: int) -> "Side":
         """The side without its runs after the first `n_runs`."""
@@ -63,7 +62,7 @@ def side_of_records(label: str, records: Sequence[Record], identity: Identity | 
     _require_one_variant(label, [record.identity for record in finals])
     frame = runs_frame(finals)
     present = frame[frame["value"].notna()]
-    values: dict[tuple[Setting, str], Runs] = {
+    values: dict[Column, Runs] = {
         (setting, metric): {} for setting in settings_of(_n_folds(first)) for metric in first.metrics
     }
     for run, setting, metric, value in present[["run", "setting", "metric", "value"]].itertuples(index=False):
@@ -91,8 +90,7 @@ def baseline_method(side: Side) -> BaselineMethod:
     Raises:
         ReportError: if a run of it is missing or failed: a baseline with a hole would be a moving target.
     """
-    n_runs = 1 if side.identity.method in ONE_RUN else int(side.identity.protocol["values"]["finals"]["n_runs"])
-    numbers = range(1, n_runs + 1)
+    numbers = range(1, n_final_runs(side.identity.method, side.identity.protocol["values"]) + 1)
     for key, runs in side.values.items():
         if lacking := [run for run in numbers if run not in runs]:
             reason = next((side.failed[run] for run in lacking if run in side.failed), "not run")
@@ -129,7 +127,7 @@ def side_of_baseline(baseline: Baseline, method: BaselineMethod, label: str) -> 
         purpose="final",
         run=1,
     )
-    values: dict[tuple[Setting, str], Runs] = {}
+    values: dict[Column, Runs] = {}
     for run in method.runs:
         for setting in SETTINGS:
             for metric, value in run.test.get(setting, {}).items():
@@ -138,9 +136,7 @@ def side_of_baseline(baseline: Baseline, method: BaselineMethod, label: str) -> 
 
 
 def _require_one_variant(label: str, identities: Iterable[Identity]) -> None:
-    variants = {
-        (*of.comparison, of.method, of.method_code, json.dumps(of.hyperparameters, sort_keys=True)) for of in identities
-    }
+    variants = {(*of.comparison, of.method, of.method_code, of.hyperparameters_text) for of in identities}
     if len(variants) > 1:
         told = "; ".join(sorted(" ".join(part for part in variant[3:] if part) for variant in variants))
         raise ReportError(
@@ -166,10 +162,7 @@ def _origins(folds: Iterable[FoldRecord]) -> dict[str, tuple[str, ...]]:
     """The values of each thing beside the method that may move a number."""
     found: dict[str, set[str]] = {}
     for record in folds:
-        made = record.provenance
-        things: dict[str, Any] = {**made.versions, "device": made.device, "threads": made.threads}
-        things |= {"code revision": made.code_revision, "trunk weights": made.trunk_weights[:12]}
-        for thing, value in things.items():
-            if value not in ("", "none"):
-                found.setdefault(thing, set()).add(str(value))
+        for thing, value in (origins_of(record) | {"code revision": record.provenance.code_revision}).items():
+            if value:
+                found.setdefault(thing, set()).add(value)
     return {thing: tuple(sorted(values)) for thing, values in sorted(found.items())}

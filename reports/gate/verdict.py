@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Literal
 
 from reports.errors import ReportError
-from reports.frame import numbered
+from reports.headings import numbered
 from reports.statistics.paired import Difference, paired_difference
 
 FEWEST_RUNS = 3  # two leave one degree of freedom: a difference must be 13 standard errors large to be seen

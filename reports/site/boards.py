@@ -9,24 +9,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from reports.frame import Setting
+from reports.finals import Finals, Variant, finals_of
+from reports.frame import Column
 from reports.notes import is_external
 from reports.site.intervals import Scale, scale
 from reports.site.names import marked
-from reports.statistics.ranks import RankInterval, groups, rank_intervals
+from reports.statistics.ranks import FEWEST_TESTED, RankInterval, groups, rank_intervals
 from reports.tables import Cell, Row, Table
 from results.comparison import Comparison
-from results.record import FoldRecord, Identity, Record, RunRecord
-
-Column = tuple[Setting, str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Runs:
-    """The final records of one row, by run and fold."""
-
-    folds: Mapping[tuple[int, int], FoldRecord]
-    runs: Mapping[int, RunRecord]
+from results.record import Identity, Record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +37,7 @@ class Board:
     @property
     def comparison(self) -> Comparison:
         """The fingerprints of the table."""
-        return _comparison(self.table)
+        return self.table.comparison
 
     @cached_property
     def stem(self) -> str:
@@ -56,6 +47,11 @@ class Board:
     def anchor(self, row: Row) -> str:
         """Where a row stands on the page of its method; a method may have several, told apart by their labels."""
         return self.stem if row.method == row.name else marked(self.stem, *self.comparison, row.method)
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether there are runs enough to tell methods apart."""
+        return any(self.letters.values())
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -78,10 +74,13 @@ class Board:
         return {column: self._scale(column) for column in self.columns}
 
     @cached_property
-    def runs(self) -> dict[str, Runs]:
-        """The final records of each row, by its label."""
-        finals = [record for record in self.records if record.identity.purpose == "final"]
-        return {row.method: _runs([record for record in finals if _is_of(record, row)]) for row in self.table.rows}
+    def finals(self) -> dict[str, Finals]:
+        """The final records of each row, by its label; none of a method whose search had no winner."""
+        found = finals_of(self.records)
+        return {row.method: found.get(self._variant(row), Finals()) for row in self.table.rows}
+
+    def _variant(self, row: Row) -> Variant:
+        return Variant(self.comparison, row.name, row.code, row.hyperparameters)
 
     def _scale(self, column: Column) -> Scale:
         cells = [(row.baseline, row.cells[column]) for row in self.table.rows]
@@ -96,7 +95,7 @@ def boards(tables: Iterable[Table], records: Iterable[Record]) -> list[Board]:
     found: dict[Comparison, list[Record]] = {}
     for record in records:
         found.setdefault(record.identity.comparison, []).append(record)
-    return [_board(table, tuple(found[_comparison(table)])) for table in tables]
+    return [_board(table, tuple(found[table.comparison])) for table in tables]
 
 
 def hyperparameters(row: Row) -> dict[str, float | int | str | bool]:
@@ -108,47 +107,23 @@ def hyperparameters(row: Row) -> dict[str, float | int | str | bool]:
 def _board(table: Table, records: tuple[Record, ...]) -> Board:
     columns = [(setting, metric) for setting in table.settings for metric in table.metrics]
     values = {column: {} if is_external(table) else _values(table, column) for column in columns}
-    return Board(
-        table=table,
-        records=records,
-        ranks={column: rank_intervals(found) for column, found in values.items()},
-        letters={column: groups(found) for column, found in values.items()},
-    )
+    ranks = {column: rank_intervals(found) for column, found in values.items()}
+    if table.n_runs < FEWEST_TESTED:  # as in the table, nobody is told apart
+        return Board(
+            table=table, records=records, ranks={column: _without_interval(found) for column, found in ranks.items()}
+        )
+    letters = {column: groups(found) for column, found in values.items()}
+    return Board(table=table, records=records, ranks=ranks, letters=letters)
 
 
-def _comparison(table: Table) -> Comparison:
-    return Comparison(table.protocol_digest, table.dataset_hash, table.split_digest)
+def _without_interval(ranks: Mapping[str, RankInterval]) -> dict[str, RankInterval]:
+    return {label: RankInterval(rank=one.rank, low=one.rank, high=one.rank) for label, one in ranks.items()}
 
 
 def _values(table: Table, column: Column) -> dict[str, Mapping[int, float]]:
     """Run -> value of the rows that are ranked; where nothing is random, the one value stands for every run."""
     complete = [row for row in table.rows if not row.baseline and row.cells[column].complete]
-    return {row.method: _by_run(row.cells[column], table.n_runs) for row in complete if row.cells[column].values}
-
-
-def _by_run(cell: Cell, n_runs: int) -> Mapping[int, float]:
-    if cell.expected_runs == 1:
-        return dict.fromkeys(range(1, n_runs + 1), *cell.values.values())
-    return cell.values
-
-
-def _is_of(record: Record, row: Row) -> bool:
-    identity = record.identity
-    return (identity.method, identity.method_code) == (row.name, row.code) and (
-        identity.hyperparameters == hyperparameters(row)
-    )
-
-
-def _runs(records: Iterable[Record]) -> Runs:
-    """A job that was recorded twice counts once, the done one rather than the failed one."""
-    folds: dict[tuple[int, int], FoldRecord] = {}
-    runs: dict[int, RunRecord] = {}
-    for record in records:
-        if isinstance(record, RunRecord):
-            runs.setdefault(record.identity.run, record)
-        elif (place := (record.identity.run, record.fold)) not in folds or record.outcome == "done":
-            folds[place] = record
-    return Runs(folds=dict(sorted(folds.items())), runs=runs)
+    return {row.method: row.cells[column].for_runs(table.n_runs) for row in complete if row.cells[column].values}
 
 
 def _mean(cell: Cell) -> float:

@@ -13,8 +13,10 @@ from pathlib import Path
 from jinja2 import Environment, Template
 
 from reports.errors import ReportError
+from reports.frame import Column
+from reports.notes import bold_note
 from reports.render import to_csv
-from reports.site.boards import Board, Column, boards
+from reports.site.boards import Board, boards
 from reports.site.folder import check_place, write_site
 from reports.site.gallery import Thumbnails
 from reports.site.material import Material
@@ -118,6 +120,7 @@ def _board_page(templates: Environment, board: Board, methods: Sequence[MethodPa
         families=families,
         stems={method.name: file_stem(method.name) for method in methods},
         runs_text={label: f"{n}/{expected[label]}" for label, n in fewest.items()},
+        bold=bold_note(board.table),
         notes=[line for line in board.table.footer() if not line.startswith("Order: ")],  # which is another here
         protocol=[(path, str(value)) for path, value in flat(board.identity.protocol["values"]) if value is not None],
     )
@@ -134,7 +137,7 @@ def _view(board: Board, row: Row | QuotedRow, column: Column, quoted: bool) -> s
     mark = board.scales[column].mark(cell.mean if cell else None, half_width)
     rank = None if quoted else board.ranks[column].get(row.method)
     known = "" if rank is None else f"{rank.rank} ({rank.low}–{rank.high})" if rank.high > rank.low else f"{rank.rank}"
-    letters = "" if quoted else board.letters[column].get(row.method, "")
+    letters = "" if quoted else board.letters.get(column, {}).get(row.method, "")
     return "|".join((known, letters, mark.mean, mark.interval, mark.beyond))
 
 

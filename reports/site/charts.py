@@ -91,13 +91,16 @@ class Plane:
         """A line from top to bottom at each x."""
         return "".join(f"M{self.x(x)} {TOP}V{HEIGHT - BOTTOM}" for x in xs)
 
-    def chart(self, says: str, x_label: str, y_label: str, paths: Iterable[Path]) -> Chart:
-        """The whole, with about five ticks on each axis."""
+    def chart(self, says: str, x_label: str, y_label: str, paths: Iterable[Path], *, counts: bool = False) -> Chart:
+        """The whole, with about five ticks on each axis; `counts`: x is a number of things, so its ticks are whole."""
+        x_ticks = ticks(self.x_low, self.x_high, 6)
+        if counts:
+            x_ticks = [(value, f"{value:,.0f}") for value, _ in x_ticks if value.is_integer()]
         return Chart(
             says=says,
             x_label=x_label,
             y_label=y_label,
-            x_ticks=tuple(Tick(at=self.x(value), label=text) for value, text in ticks(self.x_low, self.x_high, 6)),
+            x_ticks=tuple(Tick(at=self.x(value), label=text) for value, text in x_ticks),
             y_ticks=tuple(Tick(at=self.y(value), label=text) for value, text in ticks(self.y_low, self.y_high, 5)),
             paths=tuple(path for path in paths if path.d),
         )

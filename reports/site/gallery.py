@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from reports.site.boards import Board, Runs
+from reports.finals import Finals
+from reports.site.boards import Board
 from reports.site.material import Material, TestImages
 from reports.site.neighbours import Found, look_up, side_by_side
 from results.comparison import Comparison
@@ -75,11 +76,11 @@ class Thumbnails:
         return file, *image.size
 
 
-def looked(board: Board, runs: Runs, material: Material, thumbnails: Thumbnails) -> Looked | None:
+def looked(board: Board, finals: Finals, material: Material, thumbnails: Thumbnails) -> Looked | None:
     """What the first run shows of which all fold models have their embeddings."""
     at_hand = {record.id for record in material.embeddings.records} if material.embeddings else set()
     by_run: dict[int, list[FoldRecord]] = {}
-    for (run, _), fold in runs.folds.items():
+    for (run, _), fold in finals.folds.items():
         if fold.id in at_hand:
             by_run.setdefault(run, []).append(fold)
     whole = [run for run, folds in by_run.items() if len(folds) == board.table.n_folds]

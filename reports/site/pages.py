@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.analyses.drawing import values_of
+from reports.finals import Finals
 from reports.hierarchy import Hierarchy, hierarchies
-from reports.site.boards import Board, Runs, hyperparameters
+from reports.site.boards import Board, hyperparameters
 from reports.site.charts import Chart
 from reports.site.gallery import Looked, Thumbnails, looked
 from reports.site.material import Material, MethodText, Searched
@@ -95,37 +95,43 @@ def _section(
     material: Material,
     thumbnails: Thumbnails,
 ) -> Section:
-    runs = board.runs[row.method]
+    finals = board.finals[row.method]
     search = Searched(board.comparison, row.name, row.code)
     text = material.methods.get(row.name)
     space = material.spaces.get(search) or (text.space if text else {})
-    folds = [fold for fold in runs.folds.values() if fold.outcome == "done"]
+    folds = [fold for fold in finals.folds.values() if fold.outcome == "done"]
+    tried = trials.get(search, Grid(folds=(), has_runs=False, lines=()))
     shares = material.importances.get(search, {})
     return Section(
         anchor=board.anchor(row),
         board=board,
         row=row,
-        knobs=knobs(hyperparameters(row), space),
+        knobs=knobs(hyperparameters(row), space, is_random=len(tried.lines) < _n_startup_trials(board)),
         importances=sorted(shares.items(), key=lambda item: -item[1]),
         history=charts.get(search),
         curves=curves(folds),
-        grid=_grid(runs, board),
-        trials=trials.get(search, Grid(folds=(), has_runs=False, lines=())),
+        grid=_grid(finals, board),
+        trials=tried,
         hierarchy=_hierarchy(folds),
-        looked=looked(board, runs, material, thumbnails),
+        looked=looked(board, finals, material, thumbnails),
     )
 
 
-def _grid(runs: Runs, board: Board) -> Grid:
+def _n_startup_trials(board: Board) -> int:
+    search = board.identity.protocol["values"].get("search") or {}
+    return int(search.get("n_startup_trials") or 0)
+
+
+def _grid(finals: Finals, board: Board) -> Grid:
     metric = board.table.primary_metric
-    folds = tuple(sorted({fold for _, fold in runs.folds}))
-    numbers = sorted({run for run, _ in runs.folds} | set(runs.runs))
+    folds = tuple(sorted({fold for _, fold in finals.folds}))
+    numbers = sorted({run for run, _ in finals.folds} | set(finals.runs))
     lines = []
     for run in numbers:
-        cells = [_cell(runs.folds.get((run, fold)), metric, "test") for fold in folds]
-        together = [_cell(runs.runs.get(run), metric, "test")] if runs.runs else []
+        cells = [_cell(finals.folds.get((run, fold)), metric, "test") for fold in folds]
+        together = [_cell(finals.runs.get(run), metric, "test")] if finals.runs else []
         lines.append(RunLine(run=run, cells=(*cells, *together)))
-    return Grid(folds=folds, has_runs=bool(runs.runs), lines=tuple(lines))
+    return Grid(folds=folds, has_runs=bool(finals.runs), lines=tuple(lines))
 
 
 def _trials(records: Iterable[Record]) -> dict[Searched, Grid]:
@@ -135,7 +141,7 @@ def _trials(records: Iterable[Record]) -> dict[Searched, Grid]:
     for fold in sorted(folds, key=lambda one: one.provenance.created_at):
         identity = fold.identity
         trials = found.setdefault(Searched(identity.comparison, identity.method, identity.method_code), {})
-        trials.setdefault(values_of(identity), {})[fold.fold] = fold
+        trials.setdefault(identity.hyperparameters_text, {})[fold.fold] = fold
     return {search: _trial_grid(list(trials.values())) for search, trials in found.items()}
 
 

@@ -3,11 +3,12 @@
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
+from reports.headings import short
 from reports.site.charts import Chart, Path, Plane
 from reports.site.material import Searched, Space
 from reports.statistics.search_budget import SEARCH, best_so_far
@@ -28,11 +29,12 @@ class Knob:
     high: str = ""
     is_log: bool = False
     place: float | None = None
+    may_be_at_the_edge: bool = True  # where a search has gone to the place, and did not only draw it
 
     @property
     def is_at_the_edge(self) -> bool:
         """Whether a wider range might have a better value."""
-        return self.place is not None and not AT_THE_EDGE <= self.place <= 1 - AT_THE_EDGE
+        return self.may_be_at_the_edge and self.place is not None and not AT_THE_EDGE <= self.place <= 1 - AT_THE_EDGE
 
 
 def histories(records: Iterable[Record]) -> dict[Searched, Chart]:
@@ -52,14 +54,10 @@ def space_of(study: Study) -> Space:
     }
 
 
-def knobs(values: Mapping[str, Any], space: Space) -> list[Knob]:
-    """The hyper-parameters of a winner within their ranges."""
-    return [_knob(name, value, space.get(name, {})) for name, value in values.items()]
-
-
-def short(value: Any) -> str:
-    """Four digits of a number; other values as they are."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def knobs(values: Mapping[str, Any], space: Space, *, is_random: bool = False) -> list[Knob]:
+    """The hyper-parameters of a winner within their ranges; `is_random` if all trials were drawn at random."""
+    found = (_knob(name, value, space.get(name, {})) for name, value in values.items())
+    return [replace(knob, may_be_at_the_edge=not is_random) for knob in found]
 
 
 def _history(trials: pd.DataFrame) -> Chart:
@@ -79,6 +77,7 @@ def _history(trials: pd.DataFrame) -> Chart:
             Path(d=plane.steps([*best, (len(trials), best[-1][1])]), look="best"),
             Path(d=plane.dots(list(zip(numbers, values, strict=True))), look="dots"),
         ],
+        counts=True,
     )
 
 
@@ -89,4 +88,7 @@ def _knob(name: str, value: Any, range_: Mapping[str, Any]) -> Knob:
     is_log = bool(range_.get("log")) and low > 0 and value > 0
     at, start, end = (math.log(part) if is_log else part for part in (value, low, high))
     place = min(max((at - start) / (end - start), 0.0), 1.0)
-    return Knob(name=name, value=short(value), low=short(low), high=short(high), is_log=is_log, place=place)
+    text = short(value)
+    if value not in (low, high) and text in (short(low), short(high)):
+        text = f"{value:.5g}"  # it is not the end itself
+    return Knob(name=name, value=text, low=short(low), high=short(high), is_log=is_log, place=place)

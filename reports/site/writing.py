@@ -48,6 +48,7 @@ def environment() -> Environment:
         "family": lambda name: FAMILIES.get(name, name),
         "sentence": lambda text: f"{text[:1].upper()}{text[1:]}.",
         "linked": linked,
+        "breakable": breakable,
     }
     made.filters.update(filters)
     made.globals |= {"policy": POLICY, "short_policy": SHORT_POLICY}
@@ -57,6 +58,11 @@ def environment() -> Environment:
 def _unbroken(text: str) -> Markup:
     """A number with its interval, which may be broken before the ± and not behind it."""
     return escape(text).replace("± ", Markup("±&nbsp;"))
+
+
+def breakable(name: str) -> Markup:
+    """A method's name, which may be broken behind a colon: `my_loss.py:` and `SquaredContrastive`."""
+    return Markup(":<wbr>").join(map(escape, printable(name).split(":")))
 
 
 def linked(text: str) -> Markup:

@@ -43,7 +43,7 @@ def years(board: Board) -> Years | None:
     ours = {
         row.name: (cell.mean, cell.half_width)
         for row in board.table.rows
-        if year_of(row.name) and (cell := row.cells[column]).mean is not None
+        if year_of(row.name) and (cell := row.cells[column]).complete and cell.mean is not None
     }
     papers: dict[str, dict[str, Interval]] = {}
     for row in board.table.quoted:

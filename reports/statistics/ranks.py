@@ -20,6 +20,7 @@ from reports.statistics.intervals import CONFIDENCE
 from reports.statistics.paired import ROUNDING, holm, paired_difference
 
 LEVEL = 0.05  # of all tests of one call together
+FEWEST_TESTED = 3  # runs: two have one degree of freedom, so that hardly any difference is told
 
 Values = Mapping[str, Mapping[int, float]]
 

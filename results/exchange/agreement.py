@@ -10,11 +10,10 @@ from datetime import datetime
 from typing import Any
 
 from results.errors import ResultsError
-from results.record import FoldRecord, Record
+from results.record import COUNTS, Record, has_failed
 from results.study import Study
 
 FOUND = ("members", "embedding_dim", "n_steps", "n_images_seen", "curve", "best_step", "validation", "test")
-COUNTED = ("queries", "left_out", "smallest_r", "largest_r")  # of an evaluation's audit: what depends on no machine
 WAY_OUT = "Nothing was taken; leave one of them out."
 
 
@@ -24,10 +23,10 @@ def agreed(known: Record, new: Record, where: str) -> Record:
     Raises:
         ResultsError: if both are done and found something else.
     """
-    if not _failed(known) and not _failed(new):
+    if not has_failed(known) and not has_failed(new):
         _refuse_contradiction(known, new, where)
         return known
-    if _failed(known) and (not _failed(new) or _made_at(new) > _made_at(known)):
+    if has_failed(known) and (not has_failed(new) or _made_at(new) > _made_at(known)):
         return new
     return known
 
@@ -63,7 +62,7 @@ def _compared(record: Record) -> dict[str, Any]:
     audit = values["evaluation_audit"] or {}
     return {
         **{name: values[name] for name in FOUND if name in values},
-        "evaluation_audit": {name: audit[name] for name in COUNTED if name in audit},
+        "evaluation_audit": {name: audit[name] for name in COUNTS if name in audit},
     }
 
 
@@ -73,10 +72,6 @@ def _differing(known: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]
             yield from _differing(known.get(name), new.get(name), f"{path}.{name}" if path else name)
     elif known != new:
         yield path, known, new
-
-
-def _failed(record: Record) -> bool:
-    return isinstance(record, FoldRecord) and record.outcome == "failed"
 
 
 def _made_at(record: Record) -> datetime:

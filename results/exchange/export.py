@@ -7,7 +7,6 @@ hashes.
 """
 
 import json
-import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -21,8 +20,9 @@ from results.errors import ResultsError
 from results.exchange.integrity import check_records, incomplete_runs, run_key
 from results.exchange.untrusted import bytes_of, parse_untrusted
 from results.record import FoldRecord, Record, from_json, from_values, to_json
-from results.strict import read
+from results.strict import check_schema, read
 from results.study import Study, study_from_values, study_to_json
+from results.whole_file import cannot_write, replace_whole
 
 FORMAT = "mlrc-export"
 SCHEMA = 1
@@ -90,16 +90,11 @@ def write_export(
     export = Export(records=plain, studies=tuple(studies), embeddings=dict(embeddings or {}))
     content = _text(export).encode()
     _export(parse_untrusted(content))
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            partial.write_bytes(content)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise ResultsError(f"{path}: cannot be written ({error.strerror or error}); choose another place.") from None
+        replace_whole(path, content)
+    except (OSError, ValueError) as error:
+        raise cannot_write(path, error) from None
 
 
 def read_export(path: Path) -> Export:
@@ -123,11 +118,7 @@ def embeddings_beside(path: Path) -> Path:
 def _export(value: Any) -> Export:
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise ResultsError(f'is not an export of results; those are JSON objects with "format": "{FORMAT}".')
-    schema = value.get("schema")
-    if type(schema) is not int or schema < 1:
-        raise ResultsError(f"found schema {schema!r:.60}, wanted a whole number from 1 to {SCHEMA}.")
-    if schema > SCHEMA:
-        raise ResultsError(f"is an export of schema {schema}; this code reads up to {SCHEMA}. Update the package.")
+    check_schema(value.get("schema"), SCHEMA, "export")
     wanted = {"format", "schema", "records", "studies", "embeddings"}
     if value.keys() != wanted:
         odd = sorted(value.keys() ^ wanted)[0]

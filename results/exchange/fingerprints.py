@@ -12,11 +12,12 @@ from typing import Any
 from results.record import FoldRecord
 
 BASE_SEED = 2020
+PROSE = ("purpose", "source")  # of a protocol: no part of its fingerprint
 
 
 def protocol_digest(values: Mapping[str, Any]) -> str:
     """The fingerprint of a protocol's plain values; prose is left out."""
-    return _hashed({key: value for key, value in values.items() if key not in ("purpose", "source")}, n_digits=12)
+    return _hashed({key: value for key, value in values.items() if key not in PROSE}, n_digits=12)
 
 
 def job_id(record: FoldRecord) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from results.errors import ResultsError
 from results.exchange.fingerprints import ensemble_id, fold_seed, job_id, protocol_digest, space_hash
-from results.record import FoldRecord, Identity, Metrics, Record, RunRecord
+from results.record import COUNTS, FoldRecord, Identity, Metrics, Record, RunRecord
 from results.repeats import is_concatenated, n_final_folds, n_final_runs
 from results.study import Study
 
@@ -84,7 +84,7 @@ def incomplete_runs(records: Iterable[Record]) -> dict[RunKey, str]:
 
 def run_key(identity: Identity) -> RunKey:
     """What the records of one final run of a method share, within a comparison."""
-    return identity.method_code, repr(sorted(identity.hyperparameters.items())), identity.run
+    return identity.method_code, identity.hyperparameters_text, identity.run
 
 
 def _require(record: Record, *problems: str) -> None:
@@ -197,7 +197,7 @@ def _metrics(found: Metrics | None) -> Iterator[str]:
 
 
 def _audit(found: dict[str, Any] | None, n_images: int) -> Iterator[str]:
-    counts = {name: (found or {}).get(name, 0) for name in ("queries", "left_out", "smallest_r", "largest_r")}
+    counts = {name: (found or {}).get(name, 0) for name in COUNTS}
     if bad := [name for name, count in counts.items() if type(count) is not int or count < 0]:
         yield f"evaluation_audit.{bad[0]} is {counts[bad[0]]!r:.60}; wanted a count."
     elif counts["queries"] + counts["left_out"] > n_images:

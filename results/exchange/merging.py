@@ -22,15 +22,6 @@ class Collected:
     n_duplicates: int  # records that were there before
 
 
-def load_folder(path: Path) -> list[Record]:
-    """All records of the exports in a folder, each once.
-
-    Raises:
-        ResultsError: as `collect`.
-    """
-    return list(collect(export_files([path])).records)
-
-
 def export_files(paths: Iterable[Path]) -> list[Path]:
     """The files that are named, and all `.json` files in and below the folders that are, in a fixed order.
 
@@ -43,7 +34,7 @@ def export_files(paths: Iterable[Path]) -> list[Path]:
             raise ResultsError(f"{path}: is not there; name an export or a folder of them (mlrc export makes it).")
         within = sorted(_json_files(path)) if path.is_dir() else [path]
         if not within:
-            raise ResultsError(f"{path}: no .json file in this folder; mlrc export {path} writes them.")
+            raise ResultsError(f"{path}: no .json file in this folder; `mlrc export FOLDER` makes one.")
         found += within
     return list(dict.fromkeys(found))
 

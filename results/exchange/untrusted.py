@@ -53,13 +53,13 @@ def parse_untrusted(content: bytes) -> Any:
         ResultsError: if they hold what this module refuses.
     """
     if len(content) > MOST_BYTES:
-        raise ResultsError(f"is larger than {MOST_BYTES // 2**20} MiB, which no result of ours is.")
+        raise ResultsError(f"is larger than {MOST_BYTES // 2**20} MiB, which no file of ours is.")
     try:
         value = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_once_each, parse_constant=_no_number)
     except UnicodeDecodeError as error:
         raise ResultsError(f"is no UTF-8 text (byte {error.start}); it is damaged, or another kind of file.") from None
     except RecursionError:
-        raise ResultsError(f"is nested deeper than {MOST_NESTED} levels; no result of ours is.") from None
+        raise ResultsError(f"is nested deeper than {MOST_NESTED} levels; no file of ours is.") from None
     except json.JSONDecodeError as error:
         raise ResultsError(f"is no JSON ({error}); it is damaged, or another kind of file.") from None
     except ResultsError:
@@ -87,7 +87,7 @@ def _check(value: Any) -> None:
     level, depth = [value], 0
     while level:
         if depth > MOST_NESTED:
-            raise ResultsError(f"is nested deeper than {MOST_NESTED} levels; no result of ours is.")
+            raise ResultsError(f"is nested deeper than {MOST_NESTED} levels; no file of ours is.")
         following: list[Any] = []
         for item in level:
             if isinstance(item, dict):

@@ -17,10 +17,9 @@ from optuna.trial import TrialState
 from search_quality import FLOOR, FOLD_NOISE, N_FOLDS, SURFACES, mean_and_interval
 
 from benchmark.search.course import Course, plain_course
-from benchmark.search.proposals import Round, open_round
-from benchmark.search.pruning import Folds, fold_rounds, is_pruned, predicted
-from benchmark.search.samplers import PREDICTED
-from benchmark.search.trials import note, report
+from benchmark.search.proposals import open_round
+from benchmark.search.pruning import fold_rounds, is_pruned, predicted
+from benchmark.search.trials import PREDICTED, best_trial, note, report
 from benchmark.seeding import derived_seed
 from protocols.catalogue import MLRC_V1
 
@@ -38,7 +37,8 @@ def search(name: str, course: Course, seed: int) -> tuple[float, int, int]:
     noise = np.random.default_rng(derived_seed(seed, f"{name} noise"))
     n_folds = n_pruned = 0
     while found := open_round(study, course):
-        best = _best_folds(found)
+        best_before = best_trial(found.earlier)
+        best = best_before.intermediate_values if best_before else {}
         for trial in found.trials:
             drawn = noise.normal(0.0, FOLD_NOISE, N_FOLDS)
             truth = surface.truth(trial.params)
@@ -59,17 +59,10 @@ def search(name: str, course: Course, seed: int) -> tuple[float, int, int]:
                 study.tell(trial.number, state=TrialState.PRUNED)
             else:
                 study.tell(trial.number, fmean(folds.values()))
-    finished = [trial for trial in study.trials if trial.state == TrialState.COMPLETE]
-    winner = max(finished, key=lambda trial: trial.value or 0.0, default=None)
+    winner = best_trial(study.trials)
     truth = surface.truth(winner.params) if winner else FLOOR
     assert truth is not None
     return 100 * (surface.optimum - truth), n_folds, n_pruned
-
-
-def _best_folds(found: Round) -> Folds:
-    finished = [trial for trial in found.earlier if trial.state == TrialState.COMPLETE]
-    best = max(finished, key=lambda trial: trial.value or 0.0, default=None)
-    return best.intermediate_values if best else {}
 
 
 def main() -> int:
