@@ -1,7 +1,7 @@
 """The command `mlrc`. A command parses, calls one function, prints.
 
 Rooms and torch are imported inside the commands that need them, so that `mlrc --help` answers at once. The exit codes
-are those of `benchmark.commands.console`.
+are those of `benchmark.console`.
 """
 
 import io
@@ -16,7 +16,16 @@ from typer.exceptions import TyperException
 
 from benchmark.commands.baseline import baseline_app
 from benchmark.commands.compare import compare_app
-from benchmark.commands.console import (
+from benchmark.commands.data import data_app
+from benchmark.commands.exchange import exchange_app
+from benchmark.commands.figure import figure_app
+from benchmark.commands.gate import JobsFailed
+from benchmark.commands.oversight import oversight_app
+from benchmark.commands.record import record_app
+from benchmark.commands.report import report_app, show_tables, tables_of
+from benchmark.commands.scaffold import scaffold_app
+from benchmark.commands.score import score_app
+from benchmark.console import (
     DONE,
     INTERRUPTED,
     JOBS_FAILED,
@@ -27,11 +36,9 @@ from benchmark.commands.console import (
     say,
     say_error,
 )
-from benchmark.commands.data import data_app
-from benchmark.commands.exchange import exchange_app
-from benchmark.commands.figure import figure_app
-from benchmark.commands.gate import JobsFailed
-from benchmark.commands.options import (
+from benchmark.errors import BenchmarkError, Interrupted
+from benchmark.interruption import interruptible
+from benchmark.options import (
     DEFAULT_STORE,
     AsJson,
     Out,
@@ -41,13 +48,6 @@ from benchmark.commands.options import (
     refuse_empty,
     with_suite_options,
 )
-from benchmark.commands.oversight import oversight_app
-from benchmark.commands.record import record_app
-from benchmark.commands.report import report_app, show_tables, tables_of
-from benchmark.commands.scaffold import scaffold_app
-from benchmark.commands.score import score_app
-from benchmark.errors import BenchmarkError, Interrupted
-from benchmark.interruption import interruptible
 from benchmark.stores import open_store
 from protocols.errors import ProtocolError
 from reports.errors import ReportError

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from benchmark.commands.console import say_error
+from benchmark.console import say_error
 from benchmark.errors import Interrupted
 
 

@@ -11,7 +11,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from benchmark.commands.console import say
+from benchmark.console import say
 from benchmark.interruption import leave_if_asked
 from protocols.datasets import check_decodes
 from protocols.datasets.cache import PixelCache, cache_folder, cache_path, known_to_decode, remember_decoding

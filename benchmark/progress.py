@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from benchmark.commands.console import say
+from benchmark.console import say
 from benchmark.jobs import Job, Work
 from benchmark.methods.entry import Value
 from benchmark.oversight.plan_text import hours_text

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.bench import Bench
-from benchmark.commands.options import SuiteOptions
 from benchmark.commands.suite_file import known_keys
 from benchmark.errors import BenchmarkError
+from benchmark.options import SuiteOptions
 from benchmark.training.embeddings import Place, artifacts_place, check_place, note_place, noted_place
 from protocols.derive import derivation
 from results.store import Store

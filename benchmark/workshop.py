@@ -13,14 +13,14 @@ from rich.console import Console
 from benchmark.bench import Bench, check_metrics_version, default_device
 from benchmark.campaign import expected_work, trials_told
 from benchmark.checks import check_batches, check_network, check_sides, check_space, check_super_classes, check_trunk
-from benchmark.commands.console import errors, say
-from benchmark.commands.options import SuiteOptions
+from benchmark.console import errors, say
 from benchmark.errors import BenchmarkError, Interrupted
 from benchmark.executors import MOST_WORKERS, Scheduler, check_executor, make_executor, usual_workers
 from benchmark.executors.contract import ClusterAway, memory_text
 from benchmark.interruption import interruptible, leave_if_asked, stopped_by
 from benchmark.methods.entry import MethodEntry, Value
 from benchmark.methods.registry import method_entry
+from benchmark.options import SuiteOptions
 from benchmark.prepared import ready_images
 from benchmark.progress import SuiteProgress
 from benchmark.published import published_values

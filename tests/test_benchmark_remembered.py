@@ -12,9 +12,9 @@ from conftest import Command, draw_images, folds_in, options
 from tiny import SETTINGS, tiny_bench
 
 from benchmark.bench import Bench
-from benchmark.commands.options import SuiteOptions
 from benchmark.errors import BenchmarkError
 from benchmark.methods.registry import method_entry
+from benchmark.options import SuiteOptions
 from benchmark.remembered import settle
 from benchmark.training.embeddings import load_embeddings, stored_place
 from benchmark.training.training import run_fold

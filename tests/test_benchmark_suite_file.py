@@ -9,9 +9,9 @@ import typer
 from conftest import Command, options
 from typer.core import TyperCommand
 
-from benchmark.commands.options import Out, Published, SuiteOptions, with_suite_options
 from benchmark.commands.suite_file import known_keys, read_suite_file
 from benchmark.errors import BenchmarkError
+from benchmark.options import Out, Published, SuiteOptions, with_suite_options
 from benchmark.places import data_beside, method_beside, store_beside
 
 DOCS = (Path(__file__).parents[1] / "docs" / "suite.md").read_text(encoding="utf-8")

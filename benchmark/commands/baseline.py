@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchmark.commands.console import errors, print_json, say
 from benchmark.commands.gate import (
     JUnit,
     Margin,
@@ -29,7 +28,10 @@ from benchmark.commands.gate import (
     question,
     side_in_store,
 )
-from benchmark.commands.options import (
+from benchmark.console import errors, print_json, say
+from benchmark.errors import BenchmarkError, Interrupted
+from benchmark.interruption import interruptible
+from benchmark.options import (
     DATA_HELP,
     AsJson,
     NoCache,
@@ -41,8 +43,6 @@ from benchmark.commands.options import (
     with_parameters,
     with_suite_options,
 )
-from benchmark.errors import BenchmarkError, Interrupted
-from benchmark.interruption import interruptible
 from benchmark.stores import open_store
 from protocols.errors import did_you_mean
 

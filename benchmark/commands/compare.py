@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchmark.commands.console import errors, say_error
 from benchmark.commands.gate import (
     JUnit,
     Margin,
@@ -22,9 +21,10 @@ from benchmark.commands.gate import (
     question,
     side_in_store,
 )
-from benchmark.commands.options import AsJson, Published, SuiteOptions, with_parameters, with_suite_options
+from benchmark.console import errors, say_error
 from benchmark.errors import BenchmarkError
 from benchmark.interruption import interruptible
+from benchmark.options import AsJson, Published, SuiteOptions, with_parameters, with_suite_options
 from benchmark.stores import open_store
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from benchmark.commands.console import DONE, USAGE, console, errors, print_json, say, say_error
-from benchmark.commands.options import DATA_HELP, AsJson, Protocol, Settings
+from benchmark.console import DONE, USAGE, console, errors, print_json, say, say_error
+from benchmark.options import DATA_HELP, AsJson, Protocol, Settings
 
 data_app = typer.Typer(
     help="List, fetch, check, prepare and split data sets.", no_args_is_help=True, rich_markup_mode=None

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchmark.commands.console import print_json, say, say_error
-from benchmark.commands.options import DEFAULT_STORE, AsJson, StoreUrl
+from benchmark.console import print_json, say, say_error
+from benchmark.options import DEFAULT_STORE, AsJson, StoreUrl
 from benchmark.stores import open_store
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from benchmark.commands.console import say
+from benchmark.console import say
 from protocols.datasets.fetch import Fetched
 from protocols.datasets.files import size_text
 from protocols.datasets.folder import LAYOUTS

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchmark.commands.console import console, print_json, say, say_error
-from benchmark.commands.options import DATA_HELP, DEFAULT_STORE, AsJson, StoreUrl
+from benchmark.console import console, print_json, say, say_error
 from benchmark.errors import BenchmarkError
+from benchmark.options import DATA_HELP, DEFAULT_STORE, AsJson, StoreUrl
 from benchmark.stores import open_store, refuse_unrecorded
 from reports.errors import ReportError
 

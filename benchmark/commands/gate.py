@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from benchmark.commands.console import DONE, NEGATIVE, USAGE, print_json, say
+from benchmark.console import DONE, NEGATIVE, USAGE, print_json, say
 from benchmark.errors import BenchmarkError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
-from benchmark.commands.console import harmless
+from benchmark.console import harmless
 from protocols.datasets import image_kinds, scan
 from protocols.datasets.files import few
 from protocols.datasets.index import ImageIndex

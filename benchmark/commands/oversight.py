@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchmark.commands.console import DONE, NEGATIVE, console, print_json, say, say_error
-from benchmark.commands.options import (
+from benchmark.console import DONE, NEGATIVE, console, print_json, say, say_error
+from benchmark.errors import BenchmarkError
+from benchmark.options import (
     DATA_HELP,
     DEFAULT_STORE,
     AsJson,
@@ -18,7 +19,6 @@ from benchmark.commands.options import (
     Weights,
     with_suite_options,
 )
-from benchmark.errors import BenchmarkError
 from benchmark.stores import missing_file, open_store
 from protocols.spec import MOST_STEPS
 

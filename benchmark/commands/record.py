@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmark.commands.console import console, print_json
-from benchmark.commands.options import DEFAULT_STORE, AsJson, StoreUrl
+from benchmark.console import console, print_json
+from benchmark.options import DEFAULT_STORE, AsJson, StoreUrl
 from benchmark.stores import open_store
 
 record_app = typer.Typer(rich_markup_mode=None)

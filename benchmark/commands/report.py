@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchmark.commands.console import console, print_json, say, say_error
-from benchmark.commands.options import DATA_HELP, DEFAULT_STORE, AsJson, Out, StoreUrl
+from benchmark.console import console, print_json, say, say_error
+from benchmark.options import DATA_HELP, DEFAULT_STORE, AsJson, Out, StoreUrl
 from benchmark.stores import open_store
 from reports.errors import ReportError
 from results.errors import ResultsError

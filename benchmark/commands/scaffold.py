@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from benchmark.commands.console import print_json, say
-from benchmark.commands.options import AsJson
+from benchmark.console import print_json, say
+from benchmark.options import AsJson
 
 scaffold_app = typer.Typer(rich_markup_mode=None)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from benchmark.commands.console import console, print_json, say
-from benchmark.commands.options import DEFAULT_STORE, AsJson, Search, StoreUrl
+from benchmark.console import console, print_json, say
+from benchmark.options import DEFAULT_STORE, AsJson, Search, StoreUrl
 from benchmark.stores import open_store
 
 if TYPE_CHECKING:

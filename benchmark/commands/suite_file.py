@@ -15,8 +15,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from typer.models import OptionInfo
 
-from benchmark.commands.options import HOW_IT_RUNS, Out, Published, SuiteOptions
 from benchmark.errors import BenchmarkError
+from benchmark.options import HOW_IT_RUNS, Out, Published, SuiteOptions
 from protocols.errors import did_you_mean
 from results.errors import ResultsError
 from results.strict import plain, read

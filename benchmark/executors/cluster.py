@@ -20,7 +20,7 @@ from distributed import Future as Reply
 from distributed import KilledWorker
 
 from benchmark.bench import Bench
-from benchmark.commands.console import say_error
+from benchmark.console import say_error
 from benchmark.errors import BenchmarkError
 from benchmark.executors.connection import ANSWER_S, Connection
 from benchmark.executors.contract import ClusterAway, P, T, WorkerDied

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from benchmark.bench import Bench
-from benchmark.commands.console import say_error
+from benchmark.console import say_error
 from benchmark.executors.contract import P, T, WorkerDied
 from benchmark.executors.life import live
 from benchmark.memory import prefer_huge_pages, resident_peak_bytes

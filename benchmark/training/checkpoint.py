@@ -20,7 +20,7 @@ from zipfile import BadZipFile, ZipFile
 import torch
 
 from benchmark.bench import Bench
-from benchmark.commands.console import say_error
+from benchmark.console import say_error
 from benchmark.jobs import Job
 from benchmark.provenance import provenance
 from benchmark.training.failure import one_line

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from benchmark.bench import Bench
-from benchmark.commands.console import say_error
+from benchmark.console import say_error
 from benchmark.errors import BenchmarkError
 from benchmark.jobs import EnsembleJob, Job
 from benchmark.provenance import provenance

@@ -17,7 +17,7 @@ from typing import Any
 
 from suites import command, leave
 
-from benchmark.commands.console import INTERRUPTED
+from benchmark.console import INTERRUPTED
 from benchmark.errors import BenchmarkError, Interrupted
 
 FAULTS = ("SignError", "DoubledMargin", "NotNormalised")

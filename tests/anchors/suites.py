@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from benchmark.commands.console import INTERRUPTED, USAGE, errors, say_error
-from benchmark.commands.options import SuiteOptions
+from benchmark.console import INTERRUPTED, USAGE, errors, say_error
 from benchmark.errors import BenchmarkError, Interrupted
 from benchmark.methods.entry import Value
+from benchmark.options import SuiteOptions
 from benchmark.workshop import assemble, run_suite
 from protocols.errors import ProtocolError
 from reports.errors import ReportError

@@ -17,7 +17,7 @@ from time import perf_counter
 
 from rich.console import Console
 
-from benchmark.commands.options import SuiteOptions
+from benchmark.options import SuiteOptions
 from benchmark.oversight.calibration import measured_costs
 from benchmark.oversight.plan import job_steps, plan
 from benchmark.oversight.workload import left_of

@@ -24,10 +24,10 @@ from rich.console import Console
 
 from benchmark.bench import Bench
 from benchmark.campaign import expected_work
-from benchmark.commands.options import SuiteOptions
 from benchmark.executors.processes import WorkerPool
 from benchmark.executors.worker import perform
 from benchmark.methods.registry import method_entry
+from benchmark.options import SuiteOptions
 from benchmark.progress import SuiteProgress
 from benchmark.suite import Driver
 from benchmark.workshop import Suite, assemble
