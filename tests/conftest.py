@@ -106,7 +106,7 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
 
 def ended(process: "subprocess.Popen[str]") -> Outcome:
     """What a started command left behind, once it has ended."""
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=400)
     return Outcome(process.returncode, out, err)
 
 

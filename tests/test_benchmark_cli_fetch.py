@@ -232,7 +232,7 @@ def test_what_has_no_open_address_is_answered_with_the_way_by_hand(
     [
         (["cub20", "here"], "no data set named 'cub20' to fetch. Did you mean 'cub200'? Known: cub200, cars196"),
         (["shapes:shifted", "here"], "needs no fetching"),
-        (["cub200"], "Missing argument 'to'. See mlrc data fetch --help."),
+        (["cub200"], "Missing argument 'FOLDER'. See mlrc data fetch --help."),
         (["cub200", "full"], "full: is not empty, and mlrc data fetch has not filled it."),
         (["cub200", "full/a.txt"], "a.txt: is a file; wanted a folder"),
         (["cub200", "full/a.txt/b"], "a.txt"),

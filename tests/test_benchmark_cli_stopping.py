@@ -51,7 +51,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The tables of the suite when nothing stops it."""
     folder = tmp_path_factory.mktemp("uninterrupted")
     command = [sys.executable, "-m", "benchmark", *command_in(folder, executor="inline")]
-    done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", timeout=120)
+    done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", timeout=400)
     assert done.returncode == 0, done.stderr
     return Outcome(0, done.stdout, done.stderr).json
 
