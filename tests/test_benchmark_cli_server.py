@@ -11,6 +11,7 @@ from typing import IO
 import pytest
 from conftest import Command, Launch, Outcome, options, write_loss
 from postgres import PASSWORD, PostgreSQL, postgresql
+from slow_suite import BODY, n_begun, slow_forward
 from sqlalchemy import delete
 from tiny import without_timings
 
@@ -20,17 +21,7 @@ from results.record import FoldRecord
 from results.schema import CLAIMS
 from results.store import Store
 
-# The loss writes a line for each fold that it begins.
-BODY = """search_space = {"x": FloatDistribution(0.0, 1.0)}
-
-    def __init__(self, x):
-        super().__init__()
-        self.x = x
-
-    def begin(self, context):
-        with open("begun.txt", "a") as file:
-            file.write("a fold\\n")"""
-FORWARD = "time.sleep(0.05)\n        return self.x * embeddings[0] @ embeddings[1]"
+FORWARD = slow_forward(0.05)
 N_FOLDS = 6
 
 
@@ -51,11 +42,6 @@ def folds(address: object) -> list[FoldRecord]:
     """The fold records without what may differ between two runs of one job."""
     with Store.open(str(address)) as store:
         return [without_timings(record) for record in store.records(kind="fold") if isinstance(record, FoldRecord)]
-
-
-def n_begun(folder: Path) -> int:
-    begun = folder / "begun.txt"
-    return len(begun.read_text(encoding="utf-8").splitlines()) if begun.exists() else 0
 
 
 def read_until(stream: IO[str], wanted: str) -> str:

@@ -6,32 +6,21 @@ for each fold that it begins, so that a fold trained twice is seen.
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Command, Launch, Outcome, ended, options, write_loss
+from slow_suite import BODY, n_begun, n_records, slow_forward, wait_until
 
 from results.store import Store
 
 N_FOLD_JOBS, N_RECORDS = 3 * 4 + 4, 3 * 4 + 4 + 1
 SETTINGS = ("max_steps=4", "n_folds=4", "n_trials=3", "n_startup_trials=2")
-SLOW = """search_space = {"x": FloatDistribution(0.0, 1.0)}
-
-    def __init__(self, x):
-        super().__init__()
-        self.x = x
-
-    def begin(self, context):
-        with open("begun.txt", "a") as file:
-            file.write("a fold\\n")"""
-FORWARD = "time.sleep(0.05)\n        return self.x * embeddings[0] @ embeddings[1]"
+FORWARD = slow_forward(0.05)
 NEVER = "time.sleep(300)\n        return embeddings[0, 0]"
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
@@ -40,7 +29,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="lo
 def command_in(folder: Path, forward: str = FORWARD, executor: str = "processes") -> list[str]:
     """The command, whose method is in `folder`, where it is to be run."""
     if not (folder / "slow.py").exists():
-        write_loss(folder / "slow.py", forward, SLOW)
+        write_loss(folder / "slow.py", forward, BODY)
     inline = options("shapes:shifted?train=4&test=3", folder / "store.db", *SETTINGS)
     inline[inline.index("inline")] = executor
     return ["run", "slow.py:Loss", *inline, "--workers", "2", "--json"]
@@ -54,27 +43,6 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Any:
     done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", timeout=400)
     assert done.returncode == 0, done.stderr
     return Outcome(0, done.stdout, done.stderr).json
-
-
-def n_records(store: Path) -> int:
-    try:
-        with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
-            return int(connection.execute("SELECT count(*) FROM mlrc_records").fetchone()[0])
-    except sqlite3.Error:
-        return 0
-
-
-def n_begun(folder: Path) -> int:
-    begun = folder / "begun.txt"
-    return len(begun.read_text().splitlines()) if begun.exists() else 0
-
-
-def wait_until(happened: Callable[[], bool], process: "subprocess.Popen[str]", within_s: float = 180.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not happened():
-        assert process.poll() is None, "the command ended too early"
-        assert time.monotonic() < deadline, "the command took too long"
-        time.sleep(0.02)
 
 
 def living(pid: int) -> bool:
@@ -222,7 +190,7 @@ def test_ctrl_c_before_the_first_job_is_an_interrupt_too(mlrc: Command, tmp_path
 
 
 def test_ctrl_c_in_one_process_keeps_the_fold_that_was_running(mlrc: Command, tmp_path: Path) -> None:
-    body = SLOW.replace(
+    body = BODY.replace(
         "with open", "import os, signal\n        os.kill(os.getpid(), signal.SIGINT)\n        with open"
     )
     write_loss(tmp_path / "slow.py", FORWARD, body)

@@ -6,32 +6,21 @@ The suite is a slow loss: 2 trials of 4 folds, 1 final run, 13 records. It write
 import importlib
 import shutil
 import signal
-import sqlite3
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from cluster import Cluster, free_port
 from conftest import Command, Launch, Outcome, options, write_loss
+from slow_suite import BODY, n_begun, n_records, slow_forward, wait_until
 
 pytest.importorskip("distributed", reason="the extra `dask` is not installed")
 
 N_FOLD_JOBS, N_RECORDS = 2 * 4 + 4, 2 * 4 + 4 + 1
 SETTINGS = ("max_steps=4", "n_folds=4", "n_trials=2")
-BODY = """search_space = {"x": FloatDistribution(0.0, 1.0)}
-
-    def __init__(self, x):
-        super().__init__()
-        self.x = x
-
-    def begin(self, context):
-        with open("begun.txt", "a") as file:
-            file.write("a fold\\n")"""
-FORWARD = "time.sleep(0.2)\n        return self.x * embeddings[0] @ embeddings[1]"
+FORWARD = slow_forward(0.2)
 SAID = ("no worker of", "worker tcp://", "the scheduler ", "slow.py:Loss: ", "Memory at its most: tcp://")
 ROOT = Path(__file__).parents[1]
 
@@ -52,33 +41,12 @@ def command_in(folder: Path, store: str, *executor: object) -> list[str]:
     return ["run", "slow.py:Loss", *arguments, "--json"]
 
 
-def n_records(store: Path) -> int:
-    try:
-        with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
-            return int(connection.execute("SELECT count(*) FROM mlrc_records").fetchone()[0])
-    except sqlite3.Error:
-        return 0
-
-
-def n_begun(folder: Path) -> int:
-    begun = folder / "begun.txt"
-    return len(begun.read_text().splitlines()) if begun.exists() else 0
-
-
 @pytest.fixture(scope="module")
 def three_executors() -> ModuleType:
     """The comparison that `tests/benchmarks/three_executors.py` makes at length."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(Path(__file__).parent / "benchmarks"))
         return importlib.import_module("three_executors")
-
-
-def wait_until(happened: Callable[[], bool], process: "subprocess.Popen[str]", within_s: float = 240.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not happened():
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline, "the command took too long"
-        time.sleep(0.02)
 
 
 def test_workers_killed_and_cut_off_and_a_scheduler_restarted_and_each_job_ends_once(
