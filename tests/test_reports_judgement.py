@@ -210,6 +210,8 @@ def test_json_is_strict_and_has_every_run() -> None:
     assert again["passed"] is False
     assert again["old"]["runs"] == {str(run): value for run, value in enumerate(OLD, 1)}
     assert again["difference"]["n_runs"] == 5
+    pairs = [(new > old) + (new == old) / 2 for new in WORSE for old in OLD]
+    assert again["probability_of_improvement"] == pytest.approx(sum(pairs) / 25)
 
 
 def test_a_hostile_name_stays_text_in_every_form() -> None:

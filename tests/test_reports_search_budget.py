@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from figure_records import fold, identity
+from figure_records import drawn, fold, identity, texts
 
+from reports.analyses.search_budget import search_budget
+from reports.errors import ReportError
 from reports.statistics.search_budget import COLUMNS, MEAN_COLUMNS, best_so_far, mean_best_so_far
 from results.record import FoldRecord
 
@@ -97,3 +99,14 @@ def test_no_search_is_an_empty_frame() -> None:
     assert best_so_far([]).empty
     assert best_so_far(trial(1, (0.9,))).empty
     assert mean_best_so_far(best_so_far([])).columns.tolist() == MEAN_COLUMNS
+
+
+def test_the_figure_has_a_line_for_each_method_and_its_csv_the_numbers() -> None:
+    other = [*trial(1, (0.1, 0.3), "triplet"), *trial(2, (0.5, 0.5), "triplet")]
+    gallery = search_budget([*SEARCH, *other])
+    (drawing,) = gallery.drawings
+    assert {"ms", "triplet", "trial"} <= set(texts(drawn(drawing)))
+    found = drawing.data[drawing.data["method"] == "triplet"]
+    assert found["best_so_far"].tolist() == pytest.approx([0.2, 0.5])
+    with pytest.raises(ReportError, match="no search with a finished trial"):
+        search_budget(trial(1, (None, 0.5)))

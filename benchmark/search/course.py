@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmark.bench import Bench
@@ -55,11 +55,9 @@ def course_of(entry: MethodEntry, bench: Bench) -> Course:
     given = list(start.points.values())
     if sampler == "grid":
         given += [point for point in grid_points(entry.name, space) if point not in given]
-    return Course(
-        method=entry.name,
-        space=space,
+    return replace(
+        plain_course(entry.name, space, budget),
         sampler=sampler,
-        n_startup_trials=budget.n_startup_trials,
         n_trials=min(budget.n_trials, len(given)) if sampler == "grid" else budget.n_trials,
         parallel_trials=rules.parallel_trials,
         pruning=rules.pruning,

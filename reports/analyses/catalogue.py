@@ -11,6 +11,7 @@ from reports.analyses.covering_radius import covering_radius
 from reports.analyses.drawing import Gallery
 from reports.analyses.embedding_map import embedding_map
 from reports.analyses.problems import steps_per_problem
+from reports.analyses.search_budget import search_budget
 from reports.analyses.surface import lambda_by_proxies, pool_by_proxies
 from reports.errors import ReportError
 from results.record import Record
@@ -38,6 +39,7 @@ FIGURES: dict[str, FromRecords | FromEmbeddings] = {
     "pool-proxies": FromRecords("CCP: validation MAP@R over pool_size and n_proxies", pool_by_proxies, "search"),
     "problems": FromRecords("CCP: steps of each problem of the chain", steps_per_problem, "final"),
     "coarse-proxies": FromRecords("HPL: validation MAP@R over the number of coarse proxies", coarse_proxies, "search"),
+    "search-budget": FromRecords("best validation MAP@R so far, by trial and method", search_budget, "search"),
     "batch-size": FromRecords("test metric over protocols that differ in batch.size alone", batch_size),
     "covering-radius": FromEmbeddings("covering radius of each test class by k centres", covering_radius),
     "embedding-map": FromEmbeddings("test embeddings on a plane with thumbnails: PCA, or --tsne", embedding_map),

@@ -12,6 +12,7 @@ from reports.gate.verdict import Requirement
 from reports.grid import percent_text
 from reports.headings import metric_heading, numbered, printable, short
 from reports.statistics.intervals import mean_interval
+from reports.statistics.ranks import probability_of_improvement
 from results.repeats import ONE_RUN
 
 MOST_FIELDS = 12  # that differ, on a terminal
@@ -76,6 +77,7 @@ def as_dict(found: Judgement, requirement: Requirement | None = None) -> dict[st
             "p_value": difference.p_value,
             "n_runs": difference.n,
         },
+        "probability_of_improvement": probability_of_improvement(new, old) if new and old else None,
         "level": ruling.level,
         "margin": ruling.margin,
         "is_non_inferior": ruling.is_non_inferior,
