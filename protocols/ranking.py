@@ -20,12 +20,14 @@ from torch.nn.functional import pad
 
 from protocols.candidates import Candidates
 from protocols.errors import ProtocolError
+from protocols.products import products_into
 
-PRODUCT_ROWS = 128  # queries in one matrix product
+PRODUCT_ROWS = 256  # queries in one matrix product
 TIED_ROWS = 32  # queries of which ties are settled together
 LARGEST_SQUARED_NORM = 2.0**120  # beyond it, 2<q, r> - ||r||^2 may overflow float32
 COLUMN_BITS = 2**32 - 1  # of a key; the bits above them hold the value
-# Measured: numpy selects with vector instructions, 2 to 6 times as fast as a thread of torch, but has one thread.
+# Measured: numpy selects with vector instructions, 2 to 6 times as fast as a thread of torch, but has one thread. More
+# of them, by hand, gain nothing: those of torch spin while they wait.
 NUMPY_THREADS = 4
 
 
@@ -42,7 +44,7 @@ class Sides:
         if queries.shape[1] != self.references.shape[1]:
             raise ValueError(f"queries of width {queries.shape[1]}, gallery of width {self.references.shape[1]}.")
         _squared_norms(queries)
-        self.squared_norms = _squared_norms(self.references)
+        self.offsets = -_squared_norms(self.references)
         self.copies, self.originals = _copies(self.references)
         _, classes = torch.unique(torch.cat([self.labels, self.reference_labels]), return_inverse=True)
         self.classes, reference_classes = classes[: len(labels)], classes[len(labels) :]
@@ -54,8 +56,8 @@ class Sides:
         """(B, M) float32 in `buffer`, larger is nearer, -inf for the query itself. `queries` are (B,) indices."""
         doubled = pad(2 * self.queries.index_select(0, queries), (0, 0, 0, -len(queries) % PRODUCT_ROWS))
         for block, out in zip(torch.split(doubled, PRODUCT_ROWS), torch.split(buffer, PRODUCT_ROWS), strict=False):
-            torch.mm(block, self.references.T, out=out)
-        similarity = buffer[: len(queries)].sub_(self.squared_norms)
+            products_into(out, block, self.references, self.offsets)
+        similarity = buffer[: len(queries)]
         if len(self.copies):
             similarity.index_copy_(1, self.copies, similarity.index_select(1, self.originals))
         if self.within_itself:

@@ -1,0 +1,22 @@
+"""Inner products of queries and references in float32, by the fastest kernels that the processor has.
+
+`torch.mm` calls the BLAS that torch was built with, and that one leaves half of an AMD processor unused; oneDNN, which
+torch brings for its convolutions, compiles its kernels for the processor it finds. It makes its results in memory of
+its own, so references are taken a few at a time: what is copied is still in cache then.
+"""
+
+import torch
+from torch import Tensor
+
+ONEDNN: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+_REFERENCES = 4096  # in one product of oneDNN
+
+
+def products_into(out: Tensor, queries: Tensor, references: Tensor, offsets: Tensor) -> None:
+    """<query, reference> + the reference's offset, into (B, M); of (B, D), (M, D) and (M,). All are float32."""
+    if queries.device.type != "cpu" or not ONEDNN:
+        torch.mm(queries, references.T, out=out).add_(offsets)
+        return
+    parts = (torch.split(references, _REFERENCES), torch.split(offsets, _REFERENCES), torch.split(out, _REFERENCES, 1))
+    for some, their_offsets, part in zip(*parts, strict=True):
+        part.copy_(torch.ops.mkldnn._linear_pointwise(queries, some, their_offsets, "none", [], ""))
