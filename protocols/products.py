@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 ONEDNN: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-_REFERENCES = 4096  # in one product of oneDNN
+_REFERENCES = 4096  # in one product of oneDNN, if
+_REFERENCE_VALUES = 2**23  # are not more than so many: it packs them anew, in as much memory
 
 
 def products_into(out: Tensor, queries: Tensor, references: Tensor, offsets: Tensor) -> None:
@@ -17,6 +18,7 @@ def products_into(out: Tensor, queries: Tensor, references: Tensor, offsets: Ten
     if queries.device.type != "cpu" or not ONEDNN:
         torch.mm(queries, references.T, out=out).add_(offsets)
         return
-    parts = (torch.split(references, _REFERENCES), torch.split(offsets, _REFERENCES), torch.split(out, _REFERENCES, 1))
-    for some, their_offsets, part in zip(*parts, strict=True):
+    n = max(1, min(_REFERENCES, _REFERENCE_VALUES // references.shape[1]))
+    parts = zip(torch.split(references, n), torch.split(offsets, n), torch.split(out, n, dim=1), strict=True)
+    for some, their_offsets, part in parts:
         part.copy_(torch.ops.mkldnn._linear_pointwise(queries, some, their_offsets, "none", [], ""))

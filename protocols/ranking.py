@@ -54,8 +54,8 @@ class Sides:
 
     def similarity(self, queries: Tensor, buffer: Tensor) -> Tensor:
         """(B, M) float32 in `buffer`, larger is nearer, -inf for the query itself. `queries` are (B,) indices."""
-        doubled = pad(2 * self.queries.index_select(0, queries), (0, 0, 0, -len(queries) % PRODUCT_ROWS))
-        for block, out in zip(torch.split(doubled, PRODUCT_ROWS), torch.split(buffer, PRODUCT_ROWS), strict=False):
+        for some, out in zip(torch.split(queries, PRODUCT_ROWS), torch.split(buffer, PRODUCT_ROWS), strict=False):
+            block = pad(2 * self.queries.index_select(0, some), (0, 0, 0, PRODUCT_ROWS - len(some)))
             products_into(out, block, self.references, self.offsets)
         similarity = buffer[: len(queries)]
         if len(self.copies):
@@ -87,7 +87,8 @@ def _check(side: str, embeddings: Tensor, labels: Tensor) -> None:
 
 
 def _squared_norms(embeddings: Tensor) -> Tensor:
-    squared: Tensor = torch.linalg.vector_norm(embeddings, dim=1, dtype=torch.float64).square()
+    parts = torch.split(embeddings, PRODUCT_ROWS)  # float64 of all of them would be twice what they take
+    squared = torch.cat([torch.linalg.vector_norm(some, dim=1, dtype=torch.float64) for some in parts]).square()
     usable = squared <= LARGEST_SQUARED_NORM  # False for NaN, too
     if not usable.all():
         raise ProtocolError(
@@ -99,11 +100,14 @@ def _squared_norms(embeddings: Tensor) -> Tensor:
 
 def _copies(references: Tensor) -> tuple[Tensor, Tensor]:
     """Indices of references that equal an earlier one, and of the earliest one that each of them equals."""
-    distinct, groups = torch.unique(references, dim=0, return_inverse=True)
-    index = torch.arange(len(references), device=references.device)
+    # Equal rows have equal sums of their bits, and few others have: only those are sorted, which takes copies of them.
+    sums = torch.cat([(some + 0.0).view(torch.int32).sum(dim=1) for some in torch.split(references, PRODUCT_ROWS)])
+    _, group, sizes = torch.unique(sums, return_inverse=True, return_counts=True)
+    index = (sizes[group] > 1).nonzero().squeeze(1)
+    distinct, groups = torch.unique(references[index], dim=0, return_inverse=True)
     first = index.new_zeros(len(distinct)).scatter_reduce(0, groups, index, "amin", include_self=False)
-    copies = (first[groups] != index).nonzero().squeeze(1)
-    return copies, first[groups[copies]]
+    is_copy = first[groups] != index
+    return index[is_copy], first[groups[is_copy]]
 
 
 class Ranks(NamedTuple):

@@ -23,7 +23,8 @@ def kernels(request, monkeypatch):
 @pytest.mark.parametrize("n", [1, 7, 8, 9, 20])
 @pytest.mark.parametrize("width", [1, 5, 128])
 def test_products_and_offsets_equal_float64(monkeypatch, n, width):
-    monkeypatch.setattr(products, "_REFERENCES", 8)  # so that there are several parts, and a shorter one
+    monkeypatch.setattr(products, "_REFERENCES", 8)  # so that there are several parts, and a shorter one,
+    monkeypatch.setattr(products, "_REFERENCE_VALUES", 100)  # and references too wide for more than one
     queries, references, offsets = unit(3, width, 0), unit(n, width, 1), torch.randn(n)
     out = torch.full((5, n), 9.0)
     products_into(out[:3], queries, references, offsets)

@@ -19,7 +19,7 @@ from benchmark.jobs import BASE_SEED
 from benchmark.provenance import device_name, versions
 from benchmark.seeding import stream
 from benchmark.training.embeddings import save_embeddings
-from benchmark.training.learner import in_batches
+from benchmark.training.learner import rows_by_batch
 from protocols.fold import FoldImages, Indices
 from protocols.trunks import build_trunk
 from protocols.trunks.base import TrunkModule
@@ -66,7 +66,7 @@ class FrozenFeatures:
         if kept is not None:
             return kept
         with torch.inference_mode():
-            computed = torch.cat([self._compute(some) for some in in_batches(side)]).numpy()
+            computed = rows_by_batch(side, self._compute).numpy()
         try:
             save_embeddings(folder, name, computed)
         except PermissionError:

@@ -1,6 +1,6 @@
 """The learning side of a fold: batches in, one optimiser step at a time, with the method's hooks around it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal
@@ -213,6 +213,18 @@ class Learner:
 def in_batches(indices: Indices) -> list[Indices]:
     """Consecutive pieces of at most `EVAL_BATCH` indices."""
     return [indices[start : start + EVAL_BATCH] for start in range(0, len(indices), EVAL_BATCH)]
+
+
+def rows_by_batch(indices: Indices, rows: Callable[[Indices], torch.Tensor]) -> torch.Tensor:
+    """(N, D) of (B, D) for some images after the others; pieces that are joined at the end would take twice as much."""
+    whole, start = torch.empty(0), 0
+    for some in in_batches(indices):
+        part = rows(some)
+        if start == 0:
+            whole = part.new_empty((len(indices), part.shape[1]))
+        whole[start : start + len(some)] = part
+        start += len(some)
+    return whole
 
 
 def _seeds(generator: np.random.Generator, n_images: int) -> list[int]:

@@ -32,7 +32,7 @@ from benchmark.training.failure import FoldFailure, is_out_of_memory, one_line
 from benchmark.training.features import FrozenFeatures
 from benchmark.training.frozen import LinearModel, pretrained_embeddings
 from benchmark.training.in_force import InForce, images_in_force, network_in_force, numerics_in_force
-from benchmark.training.learner import Learner, in_batches
+from benchmark.training.learner import Learner, rows_by_batch
 from protocols.audit import Audit, AuditFailure
 from protocols.errors import ProtocolError
 from protocols.fold import FoldImages, Indices
@@ -264,12 +264,13 @@ class FoldTraining:
         if self.entry.embeds_with == "features":
             return pretrained_embeddings(self.bench, self.features, indices)
         if self.entry.embeds_with == "pixels":
-            return torch.cat([normalize(self.images.eval_batch(some).flatten(1)) for some in in_batches(indices)])
+            return rows_by_batch(indices, lambda some: normalize(self.images.eval_batch(some).flatten(1)))
         was_training = self.model.training
         self.model.eval()
         with torch.inference_mode():
-            batches = (self.images.eval_batch(some).to(self.bench.device) for some in in_batches(indices))
-            embeddings = torch.cat([self.model(batch) for batch in batches])
+            embeddings = rows_by_batch(
+                indices, lambda some: self.model(self.images.eval_batch(some).to(self.bench.device))
+            )
         self.model.train(was_training)
         return embeddings
 
