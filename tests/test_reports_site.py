@@ -146,6 +146,28 @@ def test_the_overview_has_every_method_on_every_data_set(small: Path) -> None:
         assert name in text
 
 
+def test_the_overview_tells_how_many_runs_a_number_is_of_and_nothing_of_what_is_not_there(
+    small: Path, tmp_path: Path
+) -> None:
+    def reading(folder: Path) -> str:
+        return re.sub(r"\s+", " ", Page(folder / "index.html").text)
+
+    several = reading(small)
+    assert "± half width of the 95 % interval of a mean over 3 runs. Ordered by mean rank over the data sets" in several
+    for wanted in ("Bold: the best trained method", "† runs are missing.", "– no result.", "7 methods on 2 boards."):
+        assert wanted in several
+    one = site_records(METHODS[:2], DATASETS[:1], "finals.n_runs=2")
+    alone = reading(built(one, tmp_path / "two runs"))
+    assert "a mean over 2 runs. Ordered by rank when concatenated. Nothing is bold" in alone
+    assert "2 methods on 1 board." in alone
+    for unwanted in ("†", "– no result", "Interquartile", "Bold:"):
+        assert unwanted not in alone
+    single = reading(built(site_records(METHODS[1:2], DATASETS[:1], "finals.n_runs=1"), tmp_path / "one run"))
+    assert "±" not in single
+    assert "1 method on 1 board." in single
+    assert "1 method, 1 run" in single
+
+
 def test_a_board_tells_missing_runs_and_marks_what_is_published(small: Path) -> None:
     (path,) = small.glob("boards/*cub200*.html")
     page = Page(path)
@@ -181,6 +203,24 @@ def test_sets_of_hyper_parameters_of_one_method_have_sections_of_their_own(small
     (board,) = small.glob("boards/*cub200*")
     links = [address.partition("#")[2] for address in Page(board).addresses() if "methods/ms.html#" in address]
     assert sorted(links) == sorted(anchors)
+
+
+def test_a_method_page_tells_its_runs_and_which_are_missing_in_what(small: Path) -> None:
+    page = re.sub(r"\s+", " ", Page(small / "methods" / "triplet.html").text)
+    assert "Mean over 3 runs ± half width of its 95 % interval, in percent." in page
+    assert "† Missing: run 1: fold 0 failed: collapsed (separated)." in page
+    assert page.count("Missing:") == 1  # on the other board nothing is
+
+
+def test_metrics_of_a_record_stand_in_the_order_of_the_tables(tmp_path: Path) -> None:
+    records = site_records(METHODS[1:2], DATASETS[:1], *SETTINGS, n_trials=1)
+    ordered = [replace(one, test=dict(sorted(one.test.items()))) if one.test else one for one in records]
+    folder = built(ordered, tmp_path / "site")
+    pages = {one.id: Page(folder / "records" / f"{one.id}.html").text for one in ordered}
+    final = next(one for one in ordered if one.test)
+    assert re.search(r"test \(%\)P@1 \d+\.\d\d, R-precision \d+\.\d\d, MAP@R \d+\.\d\d", pages[final.id])
+    trial = next(one for one in ordered if one.identity.purpose == "search")
+    assert "purposesearch" in pages[trial.id]
 
 
 def test_a_record_and_its_conditions_hold_the_whole_provenance_together(small: Path) -> None:

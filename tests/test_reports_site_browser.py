@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from site_records import DATASETS, METHODS, site_records
 from test_reports_site import HOSTILE, built
 
 from reports.site.material import Material, MethodText
+from results.record import FoldRecord
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
@@ -23,6 +25,7 @@ FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1280,900",
 )  # fmt: skip
+LONG = "my_losses/2024/experiments/a_long_name.py:SquaredContrastiveWithMarginAndMore"
 NAMES = (METHODS[0], "contrastive", "proxy-anchor", "arcface", "ccp-contrastive", HOSTILE)
 
 
@@ -56,6 +59,14 @@ def board(browser: Chrome, site: Path) -> Chrome:
     browser.get("about:blank")  # or another place within the page would be no new visit
     browser.get(path.as_uri())
     return browser
+
+
+MEAN_ENDS = """
+const text = document.createTreeWalker(arguments[0], NodeFilter.SHOW_TEXT).nextNode(), range = document.createRange();
+range.setStart(text, 0);
+range.setEnd(text, text.data.indexOf(".") + 3);
+return range.getBoundingClientRect().right;
+"""
 
 
 def rows(page: Chrome, body: str = "tbody:first-of-type") -> list[WebElement]:
@@ -151,6 +162,36 @@ def test_baselines_and_published_rows_can_be_left_out_and_are_never_ranked(board
     assert len(rows(board)) == 5
 
 
+def test_means_line_up_with_and_without_an_interval_and_without_a_run(browser: Chrome, tmp_path: Path) -> None:
+    records = site_records(NAMES[:3], DATASETS[:1], "finals.n_runs=3", "folds.n_folds=2")
+    broken = next(one for one in records if one.identity.method == "contrastive" and isinstance(one, FoldRecord))
+    records[records.index(broken)] = replace(broken, outcome="failed", reason="collapsed", test=None)
+    browser.get(next(built(records, tmp_path / "site").glob("boards/*")).as_uri())
+    choose(browser, "Separated")
+    texts, ends = [], set()
+    for row in browser.find_elements(By.CSS_SELECTOR, ".board tbody tr:not(.part)"):
+        cell = row.find_element(By.CSS_SELECTOR, ".n.on:not([hidden])")
+        if cell.is_displayed():
+            texts.append(cell.text)
+            ends.add(round(browser.execute_script(MEAN_ENDS, cell)))
+    assert any("±" in text for text in texts)
+    assert any("±" not in text for text in texts)
+    assert any("†" in text for text in texts)
+    assert max(ends) - min(ends) <= 1
+
+
+def test_a_paper_is_not_shown_where_it_has_no_number(board: Chrome) -> None:
+    def shown() -> list[str]:
+        return [row.find_element(By.CSS_SELECTOR, ".n.on:not([hidden])").text for row in rows(board, ".published")]
+
+    before = shown()
+    choose(board, "Separated")
+    assert 0 < len(shown()) < len(before)
+    assert "–" not in shown()
+    n = len(shown()) + len(rows(board)) + len(rows(board, ".baselines"))
+    assert board.find_element(By.NAME, "count").text == f"{n} of {n} rows"
+
+
 def test_the_address_keeps_what_was_chosen(board: Chrome) -> None:
     choose(board, "Separated")
     choose(board, "R-precision")
@@ -215,6 +256,37 @@ def test_no_page_is_wider_than_a_phone_and_none_says_an_error(browser: Chrome, s
         assert browser.find_element(By.TAG_NAME, "h1").is_displayed()
     assert browser.get_log("browser") == []
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize("width", [360, 390, 1280])
+def test_a_long_name_pushes_no_number_out_of_sight(browser: Chrome, tmp_path: Path, width: int) -> None:
+    folder = built(
+        site_records((*NAMES[:3], LONG), ("other",), "finals.n_runs=3", "folds.n_folds=2"), tmp_path / "site"
+    )
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.get(next(folder.glob("boards/*")).as_uri())
+    for cell in browser.find_elements(By.CSS_SELECTOR, ".board .n.on:not([hidden])"):
+        assert cell.rect["x"] + cell.rect["width"] <= width
+    browser.get((folder / "index.html").as_uri())
+    for cell in browser.find_elements(By.CSS_SELECTOR, ".matrix td"):
+        assert cell.rect["x"] + cell.rect["width"] <= width
+        shaded = any(cell.find_elements(By.CSS_SELECTOR, f".q{n}:not([hidden])") for n in (2, 3, 4, 5))
+        assert shaded == (cell.value_of_css_property("background-color") != "rgba(0, 0, 0, 0)")  # to its edges
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_no_name_or_year_of_the_chart_is_cut_off_on_a_phone(board: Chrome) -> None:
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    board.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    chart = board.find_element(By.CSS_SELECTOR, ".years")
+    top, height = chart.rect["y"], chart.rect["height"]
+    texts = [one.rect for one in chart.find_elements(By.TAG_NAME, "text")]
+    assert len(texts) > 10
+    for text in texts:
+        assert top - 1 <= text["y"]
+        assert text["y"] + text["height"] <= top + height + 1
+    board.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_no_request_leaves_the_folder(browser: Chrome, site: Path) -> None:

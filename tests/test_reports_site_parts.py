@@ -16,7 +16,7 @@ from reports.site.names import file_stem, marked
 from reports.site.neighbours import SHOWN_QUERIES, look_up, side_by_side
 from reports.site.searches import knobs
 from reports.site.training import curves
-from reports.site.writing import environment, linked
+from reports.site.writing import breakable, counted, environment, linked, prose
 from results.record import Validation
 
 
@@ -193,6 +193,31 @@ def test_only_web_addresses_become_links_and_all_else_stays_text() -> None:
     assert str(text) == (
         'A &lt;b&gt;, <a rel="noreferrer" href="https://arxiv.org/abs/1234.5">https://arxiv.org/abs/1234.5</a>; '
         '&#34;javascript:alert(1)&#34; <a rel="noreferrer" href="https://x.y/">https://x.y/</a>&#34;onclick=&#34;z'
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("proxy-anchor", ["proxy-anchor"]),  # a browser breaks at hyphens by itself
+        ("losses/my_loss.py:SquaredContrastive", ["losses/", "my_", "loss.py:", "Squared", "Contrastive"]),
+        ("ccp(ms) (w_lr=0.1)", ["ccp(", "ms) (w_lr=0.1)"]),
+        ("pml:ProxyNCALoss", ["pml:", "ProxyNCALoss"]),
+        ("<b>:", ["&lt;b&gt;:"]),
+    ],
+)
+def test_a_name_may_be_broken_where_its_words_end_and_nowhere_else(name: str, parts: list[str]) -> None:
+    assert str(breakable(name)).split("<wbr>") == parts
+
+
+def test_one_of_a_thing_is_not_called_many() -> None:
+    assert [counted(n, "run") for n in (0, 1, 2000)] == ["0 runs", "1 run", "2,000 runs"]
+    assert [counted(n, "query", "queries") for n in (1, 2)] == ["1 query", "2 queries"]
+
+
+def test_paragraphs_of_a_docstring_flow_and_its_formulas_keep_their_lines() -> None:
+    assert str(prose("A loss of\n<two> lines.\n\n    a +\n    b\n\nThe end.")) == (
+        "<p>A loss of\n&lt;two&gt; lines.</p>\n<pre>    a +\n    b</pre>\n<p>The end.</p>"
     )
 
 

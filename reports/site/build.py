@@ -121,9 +121,16 @@ def _board_page(templates: Environment, board: Board, methods: Sequence[MethodPa
         stems={method.name: file_stem(method.name) for method in methods},
         runs_text={label: f"{n}/{expected[label]}" for label, n in fewest.items()},
         bold=bold_note(board.table),
+        has_intervals=_has_intervals(board.table),
         notes=[line for line in board.table.footer() if not line.startswith("Order: ")],  # which is another here
         protocol=[(path, str(value)) for path, value in flat(board.identity.protocol["values"]) if value is not None],
     )
+
+
+def _has_intervals(table: Table) -> bool:
+    """Whether some number stands beside its interval, so that one without must be moved to line up."""
+    ours = any(cell.half_width is not None for row in table.rows for cell in row.cells.values())
+    return ours or any(cell.ci95_half_width is not None for row in table.quoted for cell in row.cells.values())
 
 
 def _views(board: Board, row: Row | QuotedRow, quoted: bool) -> list[str]:

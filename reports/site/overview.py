@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.frame import BASELINES, Setting
-from reports.grid import LACKS_RUNS
 from reports.headings import metric_heading
+from reports.notes import bold_note
 from reports.site.boards import Board
 from reports.site.names import file_stem
 from reports.statistics.ranks import interquartile_mean
@@ -21,6 +21,7 @@ class Shaded:
 
     text: str
     half_width: str
+    complete: bool
     shade: int
     best: bool
 
@@ -47,6 +48,33 @@ class Overview:
     settings: tuple[Setting, ...]
     boards: tuple[Board, ...]
     lines: tuple[Line, ...]
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether some mean is of several runs."""
+        return any(cell and cell.half_width for cell in self._cells())
+
+    @property
+    def reading(self) -> tuple[str, ...]:
+        """What a reader must know of these numbers, a sentence each; nothing of what is not there."""
+        table, several = self.boards[0].table, len(self.boards) > 1
+        cells = self._cells()
+        ranked = any(board.ranks[board.primary] for board in self.boards)
+        by = ("mean rank over the data sets" if several else "rank") if ranked else "name"
+        setting = f" when {table.settings[0]}" if ranked and len(table.settings) > 1 else ""
+        bold = "the best trained method of its column, or one that a paired test does not tell from it"
+        sentences = {
+            f"± half width of the 95 % interval of a mean over {table.n_runs} runs.": self.has_intervals,
+            f"Ordered by {by}{setting}.": True,
+            f"Bold: {bold}." if any(cell and cell.best for cell in cells) else bold_note(table): True,
+            "Interquartile mean: of the middle half of the data sets, for methods with every run on all.": several,
+            "† runs are missing.": not all(cell.complete for cell in cells if cell),
+            "– no result.": None in cells,
+        }
+        return tuple(sentence for sentence, holds in sentences.items() if holds)
+
+    def _cells(self) -> list[Shaded | None]:
+        return [cell for line in self.lines for of_board in line.cells for cell in of_board]
 
 
 def overviews(boards: Sequence[Board]) -> list[Overview]:
@@ -127,8 +155,9 @@ def _shaded(cell: Cell | None, ends: tuple[float, float], baseline: bool) -> Sha
     low, high = ends
     share = (cell.mean - low) / (high - low) if high > low else 1.0
     return Shaded(
-        text=f"{100 * cell.mean:.2f}{'' if cell.complete else LACKS_RUNS}",
+        text=f"{100 * cell.mean:.2f}",
         half_width="" if cell.half_width is None else f"{100 * cell.half_width:.2f}",
+        complete=cell.complete,
         shade=0 if baseline else 1 + min(int(SHADES * max(share, 0.0)), SHADES - 1),
         best=cell.best,
     )

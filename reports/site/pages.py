@@ -62,6 +62,14 @@ class Section:
     hierarchy: Hierarchy | None
     looked: Looked | None
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Which runs are missing and why; a fold that failed may be missed in one setting only."""
+        cells = [(setting, cell.missing) for (setting, _), cell in self.row.cells.items() if cell.missing]
+        found = {why: [setting for setting, other in cells if other == why] for _, why in cells}
+        n_settings = len(self.board.table.settings)
+        return tuple(why if len(set(of)) == n_settings else f"{why} ({of[0]})" for why, of in found.items())
+
 
 @dataclass(frozen=True, kw_only=True)
 class MethodPage:

@@ -115,7 +115,7 @@ def _conditions(record: Record) -> dict[str, Facts]:
 def _result(record: Record) -> Iterator[tuple[str, str]]:
     """The job and what it found, which are a record's own."""
     identity, fold = record.identity, record if isinstance(record, FoldRecord) else None
-    yield "run", str(identity.run) if identity.purpose == "final" else "search"
+    yield ("run", str(identity.run)) if identity.purpose == "final" else ("purpose", identity.purpose)
     if fold:
         yield from (("fold", str(fold.fold)), ("seed", str(fold.seed)))
         yield "failed", ": ".join(filter(None, (fold.reason, fold.message)))
@@ -124,12 +124,15 @@ def _result(record: Record) -> Iterator[tuple[str, str]]:
         yield from (("steps", str(fold.n_steps)), ("best step", "" if fold.best_step is None else str(fold.best_step)))
     yield "made", record.provenance.created_at.replace("+00:00", "Z")
     yield "seconds", f"{sum(record.seconds.values()):.3g}"
-    yield "test", _metrics(record.test)
-    yield "validation", _metrics(fold.validation) if fold else ""
+    yield "test (%)", _metrics(record.test, identity.metrics)
+    yield "validation (%)", _metrics(fold.validation, identity.metrics) if fold else ""
 
 
-def _metrics(metrics: Metrics | None) -> str:
-    return ", ".join(f"{metric_heading(name)} {100 * value:.2f}" for name, value in (metrics or {}).items())
+def _metrics(metrics: Metrics | None, order: Sequence[str]) -> str:
+    """Those that the protocol asks for in its order, as in every table, and then any others."""
+    found = metrics or {}
+    names = [*(name for name in order if name in found), *(name for name in found if name not in order)]
+    return ", ".join(f"{metric_heading(name)} {100 * found[name]:.2f}" for name in names)
 
 
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

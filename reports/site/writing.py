@@ -7,7 +7,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from reports.grid import percent, percent_text
+from reports.grid import LACKS_RUNS, percent, percent_text
 from reports.headings import metric_heading, printable
 
 # Style, script and pictures come from the folder, opened from a file or served; there is no other source and no form.
@@ -25,6 +25,9 @@ FAMILIES = {
     "baseline": "Baseline, not trained",
 }
 ADDRESS = re.compile(r"https://[^\s<>\"']+[^\s<>\"'.,;:)]")
+# Behind a colon, a slash or a bracket, and between the words of a file's or a class's name; `w_lr` and `NCA` are one.
+WORD_ENDS = re.compile(r"(?<=[:/])(?=.)|(?<=\w\()(?=.)|(?<=[a-z0-9]{2}_)(?=[a-z0-9]{2})|(?<=[a-z]{3})(?=[A-Z][a-z]{2})")
+LACKING = Markup('<span class="lacks">{0}</span>').format(LACKS_RUNS)
 
 
 def environment() -> Environment:
@@ -45,10 +48,12 @@ def environment() -> Environment:
         "digits": lambda value: f"{value:.6g}",
         "heading": metric_heading,
         "thousands": lambda value: f"{value:,}",
+        "counted": counted,
         "family": lambda name: FAMILIES.get(name, name),
         "sentence": lambda text: f"{text[:1].upper()}{text[1:]}.",
         "linked": linked,
         "breakable": breakable,
+        "prose": prose,
     }
     made.filters.update(filters)
     made.globals |= {"policy": POLICY, "short_policy": SHORT_POLICY}
@@ -56,13 +61,28 @@ def environment() -> Environment:
 
 
 def _unbroken(text: str) -> Markup:
-    """A number with its interval, which may be broken before the ± and not behind it."""
-    return escape(text).replace("± ", Markup("±&nbsp;"))
+    """A number with its interval, which may be broken before the ± and not behind it; a dagger takes no room."""
+    return escape(text).replace("± ", Markup("±&nbsp;")).replace(LACKS_RUNS, LACKING)
 
 
 def breakable(name: str) -> Markup:
-    """A method's name, which may be broken behind a colon: `my_loss.py:` and `SquaredContrastive`."""
-    return Markup(":<wbr>").join(map(escape, printable(name).split(":")))
+    """A name, which may be broken where its words end: `my_loss.py:`, `Squared` and `Contrastive`."""
+    return Markup("<wbr>").join(map(escape, WORD_ENDS.split(printable(name))))
+
+
+def counted(n: int, noun: str, plural: str = "") -> str:
+    """`1 class` or `2,420 classes`."""
+    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
+
+
+def prose(text: str) -> Markup:
+    """A docstring: its paragraphs, which flow, and its indented formulas, which keep their lines."""
+    blocks = []
+    for block in text.split("\n\n"):
+        element = "pre" if block.startswith("  ") else "p"
+        lines = "\n".join(map(printable, block.split("\n")))
+        blocks.append(Markup("<{0}>{1}</{0}>").format(element, lines))
+    return Markup("\n").join(blocks)
 
 
 def linked(text: str) -> Markup:

@@ -118,7 +118,11 @@ class Board {
     });
     for (const row of this.rows) {
       const [rank, letters, mean, interval, beyond] = row.dataset.views.split(";")[view].split("|");
-      row.querySelector(".rank").textContent = rank || "–";
+      const [place, ...ends] = rank.split(" ");
+      row.querySelector(".rank").textContent = place || "–";
+      for (const text of ends) {
+        row.querySelector(".rank").append(" ", Object.assign(document.createElement("small"), { textContent: text }));
+      }
       row.querySelector(".letters").textContent = letters;
       for (const [name, path] of Object.entries({ mean, interval, beyond })) {
         row.querySelector(`.mark .${name}`).setAttribute("d", path);
@@ -149,20 +153,22 @@ class Board {
 
   filter() {
     const words = this.form.elements.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = 0;
+    let shown = 0, all = 0;
     for (const body of this.table.tBodies) {
       const box = this.form.elements[body.className];
       let any = false;
       for (const row of body.rows) {
         if (row.classList.contains("part")) continue;
         const text = row.cells[1].textContent.toLowerCase(); // name, and family or source
-        row.hidden = !words.every((word) => text.includes(word));
+        const unsaid = body.className === "published" && row.cells[this.chosen].textContent.trim() === "–";
+        row.hidden = unsaid || !words.every((word) => text.includes(word)); // a paper may not have what is chosen
+        all += !unsaid;
         any ||= !row.hidden;
         shown += !row.hidden && (!box || box.checked);
       }
       body.hidden = (box && !box.checked) || !any;
     }
-    this.form.elements.count.value = `${shown} of ${this.rows.length} rows`;
+    this.form.elements.count.value = `${shown} of ${all} rows`;
   }
 }
 
