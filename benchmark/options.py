@@ -48,7 +48,13 @@ Weights = Annotated[
     HOW_IT_RUNS,
 ]
 NoCache = Annotated[
-    bool, typer.Option("--no-cache", help="Decode images at each use; the results are the same."), HOW_IT_RUNS
+    bool,
+    typer.Option(
+        "--no-cache",
+        help="Neither read nor make decoded images on disk: each process decodes, and keeps 512 MiB of resized images "
+        "and as much of input tensors at most; the results are the same.",
+    ),
+    HOW_IT_RUNS,
 ]
 Search = Annotated[
     Literal["torch", "faiss"],

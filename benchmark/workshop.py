@@ -33,6 +33,7 @@ from benchmark.training.embeddings import embeddings_folder
 from protocols.candidates import load_faiss
 from protocols.catalogue import protocol_named
 from protocols.datasets import check_decodes, load_dataset
+from protocols.datasets.completeness import remark_on
 from protocols.derive import derive
 from protocols.spec import Protocol
 from protocols.splits import make_split
@@ -102,12 +103,16 @@ def assemble(options: SuiteOptions, published: str | None = None, decode: bool =
 def with_images(suite: Suite, options: SuiteOptions) -> Suite:
     """The suite once all its images are known to decode, with the cache that it reads, if it needs one.
 
+    That they are not those of the published data set, or not all in the folder, is said first.
+
     Raises:
         DataError: if an image does not decode, or a cache that is needed cannot be made.
         Interrupted: if Ctrl-C has come.
     """
     leave_if_asked()
     bench = suite.bench
+    if remark := remark_on(bench.index):
+        say(remark, errors)
     if options.no_cache:
         check_decodes(bench.index)
         return suite

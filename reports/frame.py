@@ -35,7 +35,8 @@ COMPARISON = list(Comparison._fields)
 # Said once for each comparison; a data set that was renamed is still the same by its hash.
 CONTEXT = [
     *("dataset_name", "protocol_title", "protocol_name", "n_folds", "n_runs", "embedding_dim"),
-    *("primary_metric", "metrics_version", "split_kind", "standard_name", "origins", "evaluated"),
+    *("primary_metric", "metrics_version", "split_kind", "standard_name", "n_classes", "n_images"),
+    *("origins", "evaluated"),
 ]
 # What tells methods apart; hyperparameters are sorted JSON, "" where a search had no winner.
 VARIANT = ["method", "method_code", "hyperparameters"]
@@ -186,6 +187,8 @@ def _row(
         "metrics_version": values["evaluation"].get("metrics_version", 1),
         "split_kind": identity.split["kind"],
         "standard_name": str(identity.dataset.get("standard_name") or ""),
+        "n_classes": identity.dataset["n_classes"],
+        "n_images": identity.dataset["n_images"],
         "origins": (),
         "evaluated": "",
         "method": variant.method,

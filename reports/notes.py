@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from reports.headings import definitions, metric_heading, printable
+from reports.published_sizes import other_images
 from reports.statistics.ranks import FEWEST_TESTED, LEVEL
 from results import external
 from results.reference.published import PAPERS
@@ -27,7 +28,7 @@ SPLIT_NOTES = {
     "wrapped": "Wrapped split: a few train classes may be in no fold's validation part.",
     "holdout": "Holdout split: the train classes that validate, and so pick the best step, are not trained on.",
 }
-DATASET_NOTES = {
+DATASET_NOTES = {  # by standard name: a folder may be called anything
     "cub200": "CUB-200-2011: its authors warn that some of its images are in ImageNet too; a pretrained trunk may have "
     "seen test images.",
 }
@@ -42,6 +43,7 @@ def warning(table: "Table") -> str:
 def footer(table: "Table") -> list[str]:
     """What a reader needs to know of the numbers, a line for each."""
     evaluated = f" Here: {table.evaluated}." if table.evaluated else ""
+    others = other_images(table)
     return [
         f"Metrics version {table.metrics_version}.",
         *definitions(table.metrics),
@@ -51,7 +53,8 @@ def footer(table: "Table") -> list[str]:
         _settings(table),
         *([ON_FEATURES_NOTE] if any(row.name in ON_FEATURES for row in table.rows) else []),
         *([SPLIT_NOTES[table.split_kind]] if table.split_kind in SPLIT_NOTES else []),
-        *([DATASET_NOTES[table.dataset_name]] if table.dataset_name in DATASET_NOTES else []),
+        *([DATASET_NOTES[table.standard_name]] if table.standard_name in DATASET_NOTES else []),
+        *([f"Not the published data set: {others}; no published figure is of it."] if others else []),
         *(
             [f"Not searched, run with its own defaults: {', '.join(table.unsearched)}."]
             if table.unsearched and not is_external(table)
@@ -108,5 +111,6 @@ def _quoted(rows: "Iterable[QuotedRow]") -> list[str]:
     for (source, where, protocol), found in groups.items():
         which = ", ".join(row.method for row in found) + " " if len(found) < FEW else ""
         same = "this protocol" if found[0].same_protocol else "not this protocol"
+        same = same if found[0].same_images else "other images"
         lines.append(f"{which}[{source}]: {PAPERS.get(source, source)}, {where}; {protocol}, {same}.")
     return [*([QUOTED_NOTE] if lines else []), *lines]

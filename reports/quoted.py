@@ -1,13 +1,14 @@
 """Published numbers beside a result table: those of its data set, marked with their paper and protocol.
 
 They are other people's runs, so they are never tested against ours; whether they were made under the table's protocol
-is told by its fingerprint, as a title alone may be anything.
+is told by its fingerprint, as a title alone may be anything, and whether on the same images by the data set's size.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from reports.frame import Column, Setting
+from reports.published_sizes import other_images
 from reports.tables import QuotedRow, Table
 from results.reference.published import PublishedValue, published_values
 
@@ -23,7 +24,12 @@ def with_quoted(tables: Iterable[Table], digests: Mapping[str, str]) -> list[Tab
 
 
 def follows(table: Table, protocol: str, digests: Mapping[str, str]) -> bool:
-    """Whether a table was made under the protocol of a published number."""
+    """Whether a table was made as a published number was: under its protocol, on all of its images."""
+    return is_under(table, protocol, digests) and not other_images(table)
+
+
+def is_under(table: Table, protocol: str, digests: Mapping[str, str]) -> bool:
+    """Whether a table was made under the protocol of a published number, on whatever images."""
     return table.protocol_title == protocol and digests.get(protocol) == table.protocol_digest
 
 
@@ -55,6 +61,7 @@ def _quoted_rows(table: Table, digests: Mapping[str, str]) -> tuple[QuotedRow, .
             same_protocol=follows(table, protocol, digests),
             n_runs=next(iter(cells.values())).n_runs,
             cells=cells,
+            same_images=not other_images(table),
         )
         for (source, protocol, where, method), cells in found.items()
     ]

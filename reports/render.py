@@ -214,6 +214,7 @@ def _published(table: Table) -> Iterator[dict[str, Any]]:
                 "source": row.source,
                 "protocol": row.protocol,
                 "same_protocol": row.same_protocol,
+                "same_images": row.same_images,
                 "dataset": table.dataset_name,
                 "method": row.method,
                 "method_as_printed": value.method_as_printed,

@@ -5,7 +5,7 @@ sqrt(h1^2 + h2^2), the half width of its own interval where the two are independ
 be too lenient, as both means would have to err at once. Equal means of ten normal runs each are called different 4
 times in 100 (simulated). A paper without an interval counts as exact, so its chance is not accounted for: 14 times in
 100. Where neither has one (nothing is random in the method), numbers agree up to the last printed digit. A mean that
-lacks runs has no verdict.
+lacks runs has no verdict, nor has one on a part of the published data set.
 """
 
 import math
@@ -15,7 +15,8 @@ from enum import StrEnum
 
 from reports.errors import ReportError
 from reports.frame import Column, Setting
-from reports.quoted import follows, quotable
+from reports.published_sizes import other_images
+from reports.quoted import is_under, quotable
 from reports.tables import Row, Table
 from results.reference.published import PublishedValue, published_values
 
@@ -28,7 +29,7 @@ class Verdict(StrEnum):
     AGREES = "agrees"
     ABOVE = "above"
     BELOW = "below"
-    NOT_RUN = "not run"  # or not all of it
+    NOT_RUN = "not run"  # or not all of it, or on other images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,17 +126,19 @@ def _reproduction(table: Table, digests: Mapping[str, str]) -> Reproduction:
 
 def _figures(table: Table, digests: Mapping[str, str]) -> Iterator[Figure]:
     """In the order of the paper; a method that was run with several hyper-parameters has one for each."""
+    others = other_images(table)
     rows: dict[str, list[Row]] = {}
     for row in table.rows:
         rows.setdefault(row.name, []).append(row)
     for value, column in quotable(table).items():
-        if not follows(table, value.protocol, digests):
+        if not is_under(table, value.protocol, digests):
             continue
-        found: list[Row | None] = [*rows.get(value.method, [])]
-        yield from (_figure(value, column, row) for row in found or [None])
+        found: list[Row | None] = [] if others else [*rows.get(value.method, [])]
+        lacking = f"not the published data set: {others}" if others else "no record"
+        yield from (_figure(value, column, row, lacking) for row in found or [None])
 
 
-def _figure(value: PublishedValue, column: Column, row: Row | None) -> Figure:
+def _figure(value: PublishedValue, column: Column, row: Row | None, lacking: str) -> Figure:
     found = Figure(
         published=value,
         setting=column[0],
@@ -145,7 +148,7 @@ def _figure(value: PublishedValue, column: Column, row: Row | None) -> Figure:
         half_width=None,
         n_runs=0,
         verdict=Verdict.NOT_RUN,
-        reason="no record",
+        reason=lacking,
     )
     cell = row.cells.get(column) if row else None
     if cell is None:

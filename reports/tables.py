@@ -59,9 +59,10 @@ class QuotedRow:
     source: str  # of `results.reference.published.PAPERS`
     table: str
     protocol: str  # a title of ours where that was followed, else in words
-    same_protocol: bool  # as that of the table beside which it stands
+    same_protocol: bool  # as that of the table beside which it stands, and on the data set as it was published
     n_runs: int | None  # None: not stated
     cells: Mapping[Column, PublishedValue]
+    same_images: bool = True  # False: the table is on a part of the published data set, or on another
 
     @property
     def label(self) -> str:
@@ -91,6 +92,8 @@ class Table:
     metrics_version: int = 1  # of the definitions
     origins: tuple[str, ...] = ()  # in what the records differ beside the method: versions, devices, ...
     standard_name: str = ""  # of a data set of the papers
+    n_classes: int = 0  # of the whole data set
+    n_images: int = 0
     evaluated: str = ""  # what the metrics are over: queries, left out, R
     elsewhere: tuple[str, ...] = ()  # methods without a number here that have some under another fingerprint
     quoted: tuple[QuotedRow, ...] = ()

@@ -51,6 +51,8 @@ def _table(part: pd.DataFrame, derivations: Mapping[str, str], others: tuple[str
         metrics_version=int(context["metrics_version"]),
         origins=tuple(context["origins"]),
         standard_name=context["standard_name"],
+        n_classes=int(context["n_classes"]),
+        n_images=int(context["n_images"]),
         evaluated=context["evaluated"],
         elsewhere=others,
         metrics=metrics,

@@ -119,7 +119,8 @@ def _is_whole(cell: Cell | None) -> bool:
 
 def _protocols(rows: Iterable[QuotedRow], source: str) -> str:
     found = [row for row in rows if row.source == source]
-    return "; ".join(dict.fromkeys("this protocol" if row.same_protocol else row.protocol for row in found))
+    named = ("this protocol" if row.same_protocol else row.protocol for row in found)
+    return "; ".join(dict.fromkeys(named)) + ("" if all(row.same_images for row in found) else ", other images")
 
 
 def _bands(axes: Axes, methods: Sequence[str]) -> None:

@@ -75,7 +75,20 @@ def test_all_of_it_is_on_the_terminal_too(mlrc: Command, damaged: Path) -> None:
     shown = " ".join(mlrc("data", "check", f"cub200:{damaged}").out.split())
     for part in ("cut.jpg", "empty; replace", "a web page;", "again.jpg", "copy.jpg", "JPEG CMYK: 1", "ImageNet"):
         assert part in shown
-    assert shown.endswith("Mend or remove what cannot be read.")
+    assert "Mend or remove what cannot be read." in shown
+    assert shown.endswith("The counts are not the published ones: an incomplete data set, or another one.")
+
+
+def test_counts_that_are_not_the_published_ones_fail_the_check_though_every_image_is_sound(
+    mlrc: Command, tmp_path: Path
+) -> None:
+    root = cub_tree(tmp_path / "birds")
+    checked = mlrc("data", "check", f"cub200:{root}", "--json")
+    assert (checked.code, checked.json["unreadable"]) == (2, [])
+    assert "classes: found 8, published 200" in checked.json["differs_from_published"]
+    assert "Every image can be read." in mlrc("data", "check", f"cub200:{root}").out
+    alone = mlrc("data", "check", root / "images")  # no counts are published of a folder
+    assert (alone.code, alone.out.splitlines()[-1]) == (0, "Every image can be read.")
 
 
 def test_a_long_list_is_cut_on_the_terminal_and_whole_as_json(mlrc: Command, tmp_path: Path) -> None:
@@ -118,6 +131,7 @@ def test_generated_images_have_no_kinds_of_files() -> None:
     [
         (HTML.encode(), True),
         (b"\xef\xbb\xbf\r\n <!-- moved --> <HTML>", True),
+        (b"<!doctype html>\n<title>Log in</title>", True),  # HTML needs no more
         (b"<?xml version='1.0'?><Error/>", False),
         (b"\x1f\x8b<html>", False),
         (b"", False),

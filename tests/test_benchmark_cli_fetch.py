@@ -85,7 +85,8 @@ def test_every_data_set_goes_from_its_files_to_one_that_is_checked(
     assert done.json["differs_from_published"]
     assert left_in(tmp_path) == {"here"}
     checked = mlrc("data", "check", done.json["data"], "--json")
-    assert (checked.code, checked.json["n_images"]) == (0, done.json["n_images"]), checked.err
+    assert (checked.json["unreadable"], checked.json["n_images"]) == ([], done.json["n_images"]), checked.err
+    assert checked.code == 2  # as it is smaller than the published one
 
 
 def test_the_published_address_and_checksum_need_no_option(mlrc: Command, published: Server, tmp_path: Path) -> None:
@@ -142,6 +143,20 @@ def test_a_file_of_ones_own_is_never_removed_and_needs_no_server(mlrc: Command, 
     assert done.code == 0
     assert f"a mirror's.tgz: no checksum is published; its SHA-256 is {sha256_of(other)}." in done.err
     assert other.exists()
+
+
+@pytest.mark.parametrize("name", ["CUB_200_2011.tgz", "birds.tgz", "page.html"])
+def test_a_web_page_in_place_of_ones_own_file_is_known_before_its_checksum_and_answered_with_the_way_by_hand(
+    mlrc: Command, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / name).write_text(HTML, encoding="utf-8")
+    line = mlrc("data", "fetch", "cub200", "here", "--from", f"made/{name}").refusal()
+    assert line.startswith(f"--from made/{name}: a web page, not the file that was wanted: ")
+    for part in ("By hand: get CUB_200_2011.tgz (", SOURCES["cub200"].page, "--from CUB_200_2011.tgz", "cub200:FOLDER"):
+        assert part in line
+    assert "checksum" not in line
+    assert left_in(tmp_path) == set()
 
 
 @pytest.mark.parametrize(
@@ -231,6 +246,7 @@ def test_what_has_no_open_address_is_answered_with_the_way_by_hand(
     ("arguments", "said"),
     [
         (["cub20", "here"], "no data set named 'cub20' to fetch. Did you mean 'cub200'? Known: cub200, cars196"),
+        (["CUB200", "here"], "no data set named 'CUB200' to fetch. Did you mean 'cub200'?"),
         (["shapes:shifted", "here"], "needs no fetching"),
         (["cub200"], "Missing argument 'FOLDER'. See mlrc data fetch --help."),
         (["cub200", "full"], "full: is not empty, and mlrc data fetch has not filled it."),
@@ -326,7 +342,8 @@ def test_the_list_names_every_data_set_with_its_counts_terms_and_layouts(mlrc: C
     shown = mlrc("data", "list")
     assert all(name in shown.out for name in lines)
     assert "research" in mlrc("data", "list", "cub200").out
-    assert "Did you mean 'cub200'?" in mlrc("data", "list", "cub20").refusal()
+    for name in ("cub20", "CUB200"):
+        assert "Did you mean 'cub200'?" in mlrc("data", "list", name).refusal()
 
 
 def test_generated_data_sets_have_the_counts_that_are_listed(mlrc: Command) -> None:

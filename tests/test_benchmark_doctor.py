@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Command
+from standard_trees import cub_tree
 
 from benchmark.oversight import doctor
 from protocols.trunks import TRUNKS
@@ -26,6 +27,13 @@ def test_a_sound_machine_passes_every_check(mlrc: Command, images: Path, tmp_pat
     assert "32 images of 8 classes" in lines["data"]["found"]
     assert "none yet" in lines["store"]["found"]
     assert list(tmp_path.iterdir()) == []  # it made no store
+
+
+def test_a_part_of_a_published_data_set_is_noted(mlrc: Command, tmp_path: Path) -> None:
+    found = mlrc("doctor", "--data", f"cub200:{cub_tree(tmp_path / 'birds')}", "--json")
+    line = lines_of(found)["data"]
+    assert (found.code, line["state"]) == (0, "note")
+    assert "8 classes and 16 images; CUB-200-2011 has 200 classes and 11,788 images" in line["found"]
 
 
 def test_a_store_that_is_there_is_opened(mlrc: Command, suite: list[str], store: Path) -> None:

@@ -24,13 +24,22 @@ from protocols.datasets import load_dataset
 
 
 def test_every_layout_of_cars_gives_the_same_index(tmp_path: Path) -> None:
-    first = load_dataset(f"cars196:{cars_tree(tmp_path / 'first')}")
+    first_root = cars_tree(tmp_path / "first")
+    first = load_dataset(f"cars196:{first_root}")
     nested = cars_later_tree(tmp_path / "nested", nested=True)
-    shutil.copy(tmp_path / "first" / "cars_annos.mat", nested)  # one mirror adds it to images that it does not number
+    shutil.copy(first_root / "cars_annos.mat", nested)  # one mirror adds it to images that it does not number
     later = cars_later_tree(tmp_path / "later" / "stanford_cars").parent
     for name in ("__MACOSX", ".trash"):  # left by archivers and desktops
         (later / name / "cars_train").mkdir(parents=True)
-    roots = (later, nested, cars_by_class_tree(tmp_path / "classes"), tmp_path / "first")
+    inner = cars_tree(tmp_path / "inner")  # car_ims.tgz, unpacked into car_ims/
+    (inner / "car_ims").rename(inner / "aside")
+    (inner / "car_ims").mkdir()
+    (inner / "aside").rename(inner / "car_ims" / "car_ims")
+    by_class = [cars_by_class_tree(tmp_path / f"classes {number}") for number in range(3)]
+    for root, kept in zip(by_class[1:], (later.rglob("cars_meta.mat"), first_root.glob("cars_annos.mat")), strict=True):
+        (root / "names.csv").unlink()  # either file of the archives holds the order of ids too
+        shutil.copy(next(kept), root)
+    roots = (later, nested, inner, *by_class, first_root)
     for root in roots:
         index = load_dataset(f"cars196:{root}")
         assert index.content_hash == first.content_hash, root

@@ -49,7 +49,11 @@ def test_every_layout_of_cub_gives_the_same_index(tmp_path: Path) -> None:
         for side, file in zip(("train", "test"), sorted(folder.iterdir()), strict=True):
             (parted / "cub" / side / folder.name).mkdir(parents=True)
             shutil.copy(file, parted / "cub" / side / folder.name / f"renamed {file.name}")
-    found = [load_dataset(f"cub200:{root}") for root in (archive, archive.parent, alone, parted)]
+    beside = Path(shutil.copytree(archive, tmp_path / "beside"))
+    shutil.rmtree(beside / "segmentations")
+    for folder in (beside / "images").iterdir():
+        folder.rename(beside / folder.name)
+    found = [load_dataset(f"cub200:{root}") for root in (archive, archive.parent, alone, parted, beside)]
     assert {index.content_hash for index in found} == {found[0].content_hash}
     assert {index.image_hashes for index in found} == {found[0].image_hashes}
     assert found[2].skipped == ("images/001.Bird_A_0/notes.txt: not an image ending",)

@@ -10,7 +10,7 @@ import torch
 from protocols.audit import Audit, AuditFailure
 from protocols.catalogue import LITE_V1, MLRC_V1
 from protocols.datasets import load_dataset
-from protocols.datasets.device import DeviceImages
+from protocols.datasets.device import DeviceImages, _memory_of
 from protocols.datasets.tensors import ImageTensors
 from protocols.spec import Protocol
 from protocols.transforms import ImageTransforms
@@ -59,6 +59,67 @@ def test_the_audit_s_probes_take_the_path_of_the_batches(device: str) -> None:
     images._on_device._transform = ImageTransforms(MLRC_V1.transforms, replace(MLRC_V1.trunk.input, channels="RGB"))
     with pytest.raises(AuditFailure, match="red arrives as"):
         Audit(MLRC_V1).trunk_input(images.eval_probe, partial(images.train_probe, seed=3))
+
+
+class Card:
+    """The memory of a device of 100 images, on which workers and others take what they take."""
+
+    def __init__(self, image_bytes: int, *taken: int) -> None:
+        self.image_bytes, self.taken, self.asked = image_bytes, list(taken), 0
+        self.workers: list[DeviceImages] = []
+
+    def __call__(self) -> tuple[int, int]:
+        self.asked += 1
+        resident = sum(len(worker._resident) for worker in self.workers)
+        return (100 - sum(self.taken) - resident) * self.image_bytes, 100 * self.image_bytes
+
+
+def workers_of(card: Card, n_workers: int) -> list[DeviceImages]:
+    images, _ = both(LITE_V1, "cpu")
+    card.workers = [
+        DeviceImages(images.transform, torch.device("cpu"), images._resize, memory=card) for _ in range(n_workers)
+    ]
+    return card.workers
+
+
+IMAGE_BYTES = 3 * LITE_V1.transforms.resize_px**2
+
+
+def test_images_of_all_workers_of_a_device_leave_half_of_it_free() -> None:
+    card = Card(IMAGE_BYTES, 10, 10)  # two networks
+    first, second = workers_of(card, 2)
+    for start in range(0, 72, 8):
+        for worker in (first, second):
+            worker.eval(list(range(start, start + 8)))
+    assert len(first._resident) + len(second._resident) == 30
+    assert min(len(first._resident), len(second._resident)) >= 14
+    card.taken = [10]  # one has ended
+    first.train(list(range(72)), list(range(72)))
+    assert len(first._resident) + len(second._resident) == 40
+
+
+def test_where_others_hold_the_device_images_are_sent_each_time_and_are_the_same() -> None:
+    images, _ = both(LITE_V1, "cpu")
+    card = Card(IMAGE_BYTES, 60)
+    (worker,) = workers_of(card, 1)
+    for _ in range(2):
+        assert torch.equal(worker.eval([3, 1, 3]), images.eval([3, 1, 3]))
+    assert worker._resident == {}
+
+
+def test_a_device_is_asked_once_a_batch_and_not_for_images_that_are_there() -> None:
+    card = Card(IMAGE_BYTES)
+    (worker,) = workers_of(card, 1)
+    for batch in ([0, 1, 2, 3], [1, 3], [3, 4, 5], [0, 5]):
+        worker.train(batch, batch)
+    assert card.asked == 2
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_the_room_on_a_device_follows_what_is_free_there() -> None:
+    free, total = _memory_of(torch.device("cuda"))
+    held = torch.empty(total // 8, dtype=torch.uint8, device="cuda")
+    assert _memory_of(torch.device("cuda")) == (pytest.approx(free - held.nbytes, abs=2**26), total)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

@@ -34,6 +34,9 @@ def test_every_layout_of_inshop_gives_the_same_index(tmp_path: Path) -> None:
         load_dataset(f"inshop:{inshop_tree(tmp_path / 'a')}"),
         load_dataset(f"inshop:{inshop_tree(tmp_path / 'b', images='.')}"),
         load_dataset(f"inshop:{inshop_tree(tmp_path / 'c' / 'In-shop Clothes Retrieval', '.', '.').parent}"),
+        load_dataset(f"inshop:{inshop_tree(tmp_path / 'd', '.', 'Img')}"),
+        load_dataset(f"inshop:{inshop_tree(tmp_path / 'e', '.', 'img')}"),  # img.zip, unpacked into img/
+        load_dataset(f"inshop:{inshop_tree(tmp_path / 'f', 'Eval', 'img')}"),
     ]
     assert len({index.content_hash for index in found}) == 1
 

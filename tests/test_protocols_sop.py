@@ -28,8 +28,20 @@ def test_every_layout_of_sop_gives_the_same_index(tmp_path: Path) -> None:
         load_dataset(f"sop:{sop_tree(tmp_path / 'archive')}"),
         load_dataset(f"sop:{sop_tree(tmp_path / 'around' / 'Stanford_Online_Products').parent}"),
         load_dataset(f"sop:{sop_tree(tmp_path / 'mirror', lists='Info_Files', images='images')}"),
+        load_dataset(f"sop:{sop_tree(tmp_path / 'images', images='images')}"),
+        load_dataset(f"sop:{sop_tree(tmp_path / 'lists', lists='Info_Files')}"),
+        load_dataset(f"sop:{_without_final(sop_tree(tmp_path / 'short'))}"),
     ]
     assert len({index.content_hash for index in found}) == 1
+
+
+def _without_final(root: Path) -> Path:
+    """Folders named by the kind alone, in the lists too."""
+    for path in list(root.glob("*_final")):
+        path.rename(root / path.name.removesuffix("_final"))
+    for path in root.glob("Ebay_*.txt"):
+        path.write_text(path.read_text().replace("_final/", "/"))
+    return root
 
 
 def test_a_class_on_both_sides_or_an_image_listed_twice_is_refused(tmp_path: Path) -> None:

@@ -46,6 +46,21 @@ def test_missing_images_are_counted_and_named(name: str, tmp_path: Path) -> None
 
 
 @each_data_set
+def test_images_in_an_unknown_layout_are_answered_with_what_was_found_and_what_was_wanted(
+    name: str, tmp_path: Path
+) -> None:
+    root = TREES[name](tmp_path)
+    for number, path in enumerate(sorted(path for path in root.rglob("*") if path.suffix.lower() == ".jpg")):
+        (root / "all of them").mkdir(exist_ok=True)
+        path.rename(root / "all of them" / f"{number}.jpg")
+    message = refusal(f"{name}:{root}")
+    assert "is where it is looked for, such as " in message
+    assert "all of them/" in message.partition("; found ")[2].partition(". ")[0]
+    assert message.endswith(f"{STANDARD[name].title} is read from {STANDARD[name].layouts}.")
+    assert "again" not in message
+
+
+@each_data_set
 def test_an_empty_folder_a_file_and_nothing_at_all_are_answered_with_the_layouts(name: str, tmp_path: Path) -> None:
     layouts = STANDARD[name].layouts
     (tmp_path / "empty").mkdir()
@@ -131,5 +146,7 @@ def test_counts_of_the_published_size_raise_no_line() -> None:
 
 
 def test_a_mistyped_data_set_is_answered_with_the_nearest_name(tmp_path: Path) -> None:
-    assert "Did you mean 'cub200:PATH'?" in refusal(f"cub:{tmp_path}")
+    for typed in ("cub", "CUB200", "Cub-200"):
+        assert "Did you mean 'cub200:PATH'?" in refusal(f"{typed}:{tmp_path}")
+    assert "Did you mean 'shapes:shifted'?" in refusal("Shapes:Shifted")
     assert "inaturalist2019:PATH" in refusal("/no/such/place")

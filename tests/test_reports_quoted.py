@@ -5,7 +5,7 @@ import io
 from dataclasses import replace
 
 import pytest
-from published_runs import DIGESTS, quoted, runs
+from published_runs import DIGESTS, on_a_part, quoted, runs
 from test_reports_tables import fold_record, identity, one_table
 
 from benchmark.methods.registry import METHODS
@@ -15,6 +15,7 @@ from reports.grid import ABSENT, columns_of, lines
 from reports.quoted import with_quoted
 from reports.render import as_dict, to_csv, to_markdown
 from reports.tables import QuotedRow, Table
+from reports.years import years_figure
 from results.reference.published import published_values
 
 
@@ -51,6 +52,21 @@ def test_the_protocol_of_a_row_is_this_one_only_by_its_fingerprint() -> None:
     for found in (forged, unknown, derived, other):
         assert len(found.quoted) == len(table.quoted)
         assert not [row for row in found.quoted if row.same_protocol]
+
+
+def test_a_part_of_the_published_data_set_is_held_against_no_row_and_every_form_says_so() -> None:
+    (table,) = quoted(on_a_part(runs("contrastive", 0.26)))
+    assert {row.source for row in table.quoted} == {"musgrave2020", "gurbuz2024", "yang2022"}
+    assert not [row for row in table.quoted if row.same_protocol or row.same_images]
+    assert {(value["same_protocol"], value["same_images"]) for value in as_dict(table)["published"]} == {(False, False)}
+    markdown = to_markdown(table)
+    assert "12 classes and 48 images; CUB-200-2011 has 200 classes and 11,788 images" in markdown
+    assert "Table 4; mlrc@1, other images." in markdown
+    assert "this protocol." not in markdown
+    legend = years_figure(table).legends[0].get_texts()
+    assert [text.get_text() for text in legend if "musgrave2020" in text.get_text()] == [
+        "musgrave2020, mlrc@1, other images"
+    ]
 
 
 def test_rows_under_this_protocol_come_first_and_each_paper_is_in_ascending_order() -> None:

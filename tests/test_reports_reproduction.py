@@ -6,7 +6,7 @@ import json
 import math
 
 import pytest
-from published_runs import DIGESTS, SPREAD, runs
+from published_runs import DIGESTS, SPREAD, on_a_part, runs
 from rich.console import Console
 from scipy.stats import t
 from test_reports_tables import fold_record, identity
@@ -97,6 +97,16 @@ def test_other_protocols_are_refused_in_one_line_with_what_papers_have(protocol:
     with pytest.raises(ReportError, match=r"papers have ccp@1 on cars196.*mlrc@1 on cars196, cub200, sop") as refusal:
         held_against(records)
     assert "\n" not in str(refusal.value)
+
+
+def test_records_of_a_part_of_the_published_data_set_get_no_verdict_and_the_sizes_are_told_once() -> None:
+    found = held_against(on_a_part(runs("contrastive", 0.2653)) + runs("contrastive", 0.25, dataset="cars196"))
+    assert [one.count(Verdict.NOT_RUN) for one in found] == [90, 90 - 6]
+    assert figure(found[:1], "contrastive").mean is None
+    reason = "not the published data set: 12 classes and 48 images; CUB-200-2011 has 200 classes and 11,788 images"
+    assert {one.reason for one in found[0].figures} == {reason}
+    assert to_markdown(found).count(reason) == 1
+    assert [line for line in csv.DictReader(io.StringIO(to_csv(found))) if line["reason"] == reason]
 
 
 def test_a_forged_title_is_held_against_nothing() -> None:

@@ -59,7 +59,10 @@ def data_fetch(
 
 @data_app.command("check")
 def data_check(data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)], as_json: AsJson = False) -> None:
-    """Read every image of a data set; list what is damaged, doubled, lone, left out or unlike the published counts."""
+    """Read every image of a data set; list what is damaged, doubled, lone, left out or unlike the published counts.
+
+    Exit code 2: an image cannot be read, or a data set of the papers has other counts than the published ones.
+    """
     from benchmark.commands.listings import dataset_line, details, shown_dataset
     from protocols.datasets import load_dataset
 
@@ -69,7 +72,9 @@ def data_check(data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HEL
     else:
         console.print(details(shown_dataset(found)))
         console.print("Every image can be read." if not found["unreadable"] else "Mend or remove what cannot be read.")
-    raise typer.Exit(USAGE if found["unreadable"] else DONE)
+        if found["differs_from_published"]:
+            console.print("The counts are not the published ones: an incomplete data set, or another one.")
+    raise typer.Exit(USAGE if found["unreadable"] or found["differs_from_published"] else DONE)
 
 
 @data_app.command("prepare")

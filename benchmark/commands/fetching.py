@@ -123,7 +123,7 @@ def known_dataset(name: str) -> dict[str, Any]:
     """The line of one data set; DataError, with the nearest name, if there is none."""
     lines = {line["name"]: line for line in known_datasets()}
     if name not in lines:
-        raise DataError(f"no data set named {name!r}.{did_you_mean(name, lines)} Known: {', '.join(lines)}.")
+        raise DataError(f"no data set named {name!r}.{did_you_mean(name.casefold(), lines)} Known: {', '.join(lines)}.")
     return lines[name]
 
 

@@ -56,8 +56,11 @@ def plan_suite(
     from benchmark.oversight.workload import left_of
     from benchmark.remembered import settle
     from benchmark.workshop import assemble
+    from protocols.datasets.completeness import remark_on
 
     suite = assemble(options, published, decode=False)
+    if remark := remark_on(suite.bench.index):
+        say_error(remark)
     bench = replace(suite.bench, cache=_ready_cache(suite.bench) if not options.no_cache else None)
     with nullcontext() if missing_file(options.store) else open_store(options.store) as store:
         if store:

@@ -23,6 +23,7 @@ from benchmark.stores import missing_file
 from protocols.catalogue import DEMO_V1, PUBLISHED
 from protocols.datasets import load_dataset
 from protocols.datasets.cache import cache_folder
+from protocols.datasets.completeness import remark_on
 from protocols.datasets.files import size_text
 from protocols.datasets.index import ImageIndex
 from protocols.derive import derive
@@ -141,6 +142,8 @@ def _data(data: str) -> Line:
     except DataError as error:
         return _line("data", str(error), "wrong")
     found = f"{index.name} ({index.content_hash}): {index.n_images:,} images of {index.n_classes:,} classes"
+    if remark := remark_on(index):
+        return _line("data", f"{found}. {remark}", "note")
     return _line("data", f"{found}; mlrc data check reads every one of them")
 
 

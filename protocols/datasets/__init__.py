@@ -61,7 +61,8 @@ def load_dataset(text: str) -> ImageIndex:
         exists = path.exists()
     if scheme != "folder" and not exists:
         placed = {name: f"{name}:PATH" for name in _READERS}
-        near = get_close_matches(text, _GENERATED, n=1) or [placed[name] for name in get_close_matches(scheme, placed)]
+        near = get_close_matches(text.casefold(), _GENERATED, n=1)
+        near = near or [placed[name] for name in get_close_matches(scheme.casefold(), placed)]
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise DataError(
             f"{text}: no such folder.{hint} Known: {', '.join(_GENERATED)}, or a folder of {LAYOUTS}; data sets of the "

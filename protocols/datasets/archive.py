@@ -15,7 +15,7 @@ DEPTH = 4  # folders that an archive or a mirror may have put around its content
 
 def find(root: Path, name: str, is_wanted: Callable[[Path], bool] = Path.is_file) -> Path | None:
     """The file (or folder, with `Path.is_dir`) of that name nearest to the root; None if there is none."""
-    return next((path for level in _levels(root) for folder in level if is_wanted(path := folder / name)), None)
+    return next((path for level in levels(root) for folder in level if is_wanted(path := folder / name)), None)
 
 
 def needed(root: Path, name: str, dataset: str, is_wanted: Callable[[Path], bool] = Path.is_file) -> Path:
@@ -38,7 +38,7 @@ def class_folders(root: Path, label_of: Callable[[str], str | None]) -> tuple[li
     Raises:
         DataError: if a folder beside class folders is none.
     """
-    for level in _levels(root):
+    for level in levels(root):
         folders = [folder for folder in level if folder.parent.name != "segmentations"]  # CUB's masks
         labels = {folder: label for folder in folders if (label := label_of(folder.name)) is not None}
         parents = {folder.parent for folder in labels}
@@ -65,7 +65,7 @@ def _images_in(root: Path, labels: dict[Path, str]) -> tuple[list[Listed], list[
     return listed, skipped
 
 
-def _levels(root: Path) -> Iterator[list[Path]]:
+def levels(root: Path) -> Iterator[list[Path]]:
     """The root, the folders in it, those in these, down to `DEPTH`; hidden ones and an archiver's __MACOSX left out."""
     level = [root]
     for _ in range(DEPTH + 1):
@@ -76,11 +76,16 @@ def _levels(root: Path) -> Iterator[list[Path]]:
 
 def place(root: Path, bases: Sequence[Path], listed: Sequence[str]) -> list[str]:
     """The listed files relative to the root, below whichever base below the root has most of a sample of them."""
-    sample = listed[:: max(1, len(listed) // 100)]
     inside = [base for base in bases if base.is_relative_to(root)]
-    base = max(inside, key=lambda base: sum((base / file).is_file() for file in sample))
+    base = max(inside, key=lambda base: share_in(base, listed))
     prefix = PurePosixPath(base.relative_to(root).as_posix())
     return [str(prefix / file) for file in listed]
+
+
+def share_in(base: Path, listed: Sequence[str]) -> float:
+    """How many of a sample of the listed files are below a folder, in [0, 1]."""
+    sample = listed[:: max(1, len(listed) // 100)]
+    return sum((base / file).is_file() for file in sample) / max(len(sample), 1)
 
 
 def records(path: Path, form: str, pattern: str, n_header: int = 0) -> list[tuple[str, ...]]:

@@ -19,8 +19,9 @@ from urllib.parse import unquote, urlsplit
 from filelock import FileLock, Timeout
 
 from protocols.datasets import load_dataset
-from protocols.datasets.download import CHUNK_BYTES, Watch, download
+from protocols.datasets.download import CHUNK_BYTES, HEAD_BYTES, Watch, download
 from protocols.datasets.files import readable
+from protocols.datasets.images import is_web_page
 from protocols.datasets.sources import SOURCES, manual, source_named
 from protocols.datasets.standard import STANDARD, expected_counts
 from protocols.datasets.unpack import unpack
@@ -75,7 +76,7 @@ def fetch(name: str, to: Path, given: Sequence[str], checksums: Sequence[str], w
     """
     source, to = source_named(name), to.expanduser().absolute()
     accepted = _accepted(checksums)
-    parts = _parts(name, given)
+    parts = _parts(name, to, given)
     with readable(to):
         if (receipt := _receipt(name, to)) is not None:
             return receipt
@@ -127,7 +128,7 @@ def _accepted(checksums: Sequence[str]) -> frozenset[str]:
     return frozenset(checksum.lower() for checksum in checksums)
 
 
-def _parts(name: str, given: Sequence[str]) -> list[_Part]:
+def _parts(name: str, to: Path, given: Sequence[str]) -> list[_Part]:
     published = {archive.name: archive for archive in SOURCES[name].archives}
     if not given:
         return [_Part(archive.name, archive.url, archive.md5) for archive in published.values()]
@@ -138,7 +139,7 @@ def _parts(name: str, given: Sequence[str]) -> list[_Part]:
             file = _NO_NAME.sub("_", PurePosixPath(unquote(urlsplit(address).path)).name).strip(".") or "download"
         else:
             with readable(Path(address).expanduser()):
-                file = _refuse_unless_file(address, name).name
+                file = _refuse_unless_file(address, name, to).name
         parts.append(_Part(file, address, published[file].md5 if file in published else ""))
     if len({part.name for part in parts}) < len(parts):
         raise DataError(f"--from: two files are named {parts[0].name}. Give each of them once, under its own name.")
@@ -156,12 +157,18 @@ def _refuse_unless_web(address: str) -> None:
         raise DataError(f"--from {address}: wanted an address that begins with http:// or https://, or a file.")
 
 
-def _refuse_unless_file(address: str, name: str) -> Path:
+def _refuse_unless_file(address: str, name: str, to: Path) -> Path:
     path = Path(address).expanduser()
     if path.is_dir():
         raise DataError(f"--from {address}: is a folder, so nothing is left to fetch: use {name}:{address}.")
     if not path.is_file():
         raise DataError(f"--from {address}: no such file. Give a file, or an address that begins with https://.")
+    with path.open("rb") as file:
+        if is_web_page(file.read(HEAD_BYTES)):  # before its checksum, which would only say that it is another file
+            raise DataError(
+                f"--from {address}: a web page, not the file that was wanted: what was saved is a login, a notice or "
+                f"an error. {manual(name, str(to))}"
+            )
     return path
 
 

@@ -76,7 +76,7 @@ def image_kind(path: Path) -> str:
 def is_web_page(head: bytes) -> bool:
     """Whether the first bytes of a file are those of an HTML page, which no image and no archive is."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
-    return text.startswith(b"<") and b"<html" in text[:4096]
+    return text.startswith(b"<!doctype html") or (text.startswith(b"<") and b"<html" in text[:4096])
 
 
 def _as_stored(image: Image.Image) -> Image.Image:

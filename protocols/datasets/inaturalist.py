@@ -4,21 +4,26 @@ A class is named by its category id in four digits and its species, "0000.Dendro
 divide images, not species, and are read as one. They were published with coded names: the list of real ones,
 categories.json, takes their place where it is given, and only with it is the `content_hash` that of others who did so.
 
+The lists name an image train_val2019/Plants/17/<hash>.jpg. The archive's folder keeps its name in most places;
+torchvision renames it to 2019, and mirrors leave out the group (Plants) or put further folders around it.
+
 Source: https://github.com/visipedia/inat_comp/tree/master/2019
 """
 
 import json
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from protocols.datasets.archive import find, needed, place
+from protocols.datasets.archive import find, levels, needed, share_in
 from protocols.datasets.index import ImageIndex
 from protocols.datasets.standard import Listed, standard_index
 from protocols.errors import DataError
 
 NAME = "inaturalist2019"
 N_TRAIN_SPECIES = 656  # the first by category id
+_PACKED = "train_val2019"
+_NAMES = (_PACKED, "2019")  # the folder of the images, as the archive and as torchvision call it
 
 Parsed = TypeVar("Parsed")
 
@@ -39,11 +44,31 @@ def inaturalist_index(root: Path) -> ImageIndex:
         rows = _parsed(path, _images)
         if unknown := {category for _, category in rows} - species.keys():
             raise DataError(f"{path}: category {min(unknown)} is in no list of categories. Fetch the file again.")
-        beside = [path.parent, path.parent / "train_val2019", path.parent.parent]
-        for file, (_, category) in zip(place(root, beside, [file for file, _ in rows]), rows, strict=True):
+        for file, (_, category) in zip(_placed(root, path.parent, [file for file, _ in rows]), rows, strict=True):
             name, genus = species[category]
             listed.append(Listed(file, f"{category:04d}.{name}", "train" if category in train else "test", genus))
     return standard_index(NAME, root, listed, "train2019.json and val2019.json")
+
+
+def _placed(root: Path, beside: Path, listed: list[str]) -> list[str]:
+    """The listed files relative to the root, in whichever folder for images has most of a sample of them.
+
+    The nearest comes first, so that a whole data set is found without a look into its thousand folders.
+    """
+    inner = [file.removeprefix(f"{_PACKED}/") for file in listed]
+    ungrouped = ["/".join(file.split("/")[-2:]) for file in listed]
+    best, most = [(beside / file).relative_to(root).as_posix() for file in listed], 0.0
+    for level in levels(root):
+        for folder in level:
+            if folder.name not in _NAMES and folder not in (root, beside):
+                continue
+            for files in (inner, ungrouped):
+                if (share := share_in(folder, files)) > most:
+                    prefix = PurePosixPath(folder.relative_to(root).as_posix())
+                    best, most = [str(prefix / file) for file in files], share
+        if most == 1:
+            break
+    return best
 
 
 def _species(categories: list[dict[str, Any]]) -> dict[int, tuple[str, str]]:

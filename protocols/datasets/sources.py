@@ -134,7 +134,9 @@ def source_named(name: str) -> Source:
         return SOURCES[name]
     if name.partition(":")[0] in ("shapes", "folder"):
         raise DataError(f"{name}: needs no fetching; see mlrc data list.")
-    raise DataError(f"no data set named {name!r} to fetch.{did_you_mean(name, SOURCES)} Known: {', '.join(SOURCES)}.")
+    raise DataError(
+        f"no data set named {name!r} to fetch.{did_you_mean(name.casefold(), SOURCES)} Known: {', '.join(SOURCES)}."
+    )
 
 
 def manual(name: str, to: str) -> str:

@@ -70,7 +70,8 @@ STANDARD = {
     ),
     "inaturalist2019": Published(
         "iNaturalist 2019",
-        "train2019.json, val2019.json and categories.json beside train_val2019/",
+        "train2019.json, val2019.json and categories.json with train_val2019/ beside them or in another folder, which "
+        "torchvision calls 2019/; in it Plants/ and other groups or, without these, a folder for each category id",
         {
             "classes": 1_010,
             "images": 268_243,
@@ -142,7 +143,7 @@ def standard_index(
     Raises:
         DataError: if an image is missing, listed twice or cannot be read, or a class is on both sides.
     """
-    _refuse_misfits(root, listed, listing)
+    _refuse_misfits(dataset, root, listed, listing)
     hashes = file_hashes(root, [image.file for image in listed])
     classes = canonical_order(image.label for image in listed)
     position = {label: target for target, label in enumerate(classes)}
@@ -170,9 +171,16 @@ def standard_index(
     )
 
 
-def _refuse_misfits(root: Path, listed: Sequence[Listed], listing: str) -> None:
+def _refuse_misfits(dataset: str, root: Path, listed: Sequence[Listed], listing: str) -> None:
     files = [image.file for image in listed]
-    if missing := [file for file in files if not (root / file).is_file()]:
+    missing = [file for file in files if not (root / file).is_file()]
+    if len(missing) == len(files):  # no unpacking mends that: the images lie elsewhere, or not here at all
+        found = few([f"{entry.name}{'/' if entry.is_dir() else ''}" for entry in root.iterdir()], 5)
+        raise DataError(
+            f"{root}: none of the {len(files):,} images in {listing} is where it is looked for, such as {files[0]}; "
+            f"found {found}. {STANDARD[dataset].title} is read from {STANDARD[dataset].layouts}."
+        )
+    if missing:
         raise DataError(
             f"{root}: {len(missing):,} of the {len(files):,} images in {listing} are missing: {few(missing)}. Unpack "
             "the archive again."
