@@ -32,6 +32,10 @@ DATASET_NOTES = {  # by standard name: a folder may be called anything
     "cub200": "CUB-200-2011: its authors warn that some of its images are in ImageNet too; a pretrained trunk may have "
     "seen test images.",
 }
+CUT_NOTES = {  # by standard name
+    "sop": "Stanford Online Products is cut by its official lists, into 11,318 and 11,316 classes; the reality check's "
+    "figures are of halves, 11,317 each.",
+}
 
 
 def warning(table: "Table") -> str:
@@ -53,7 +57,7 @@ def footer(table: "Table") -> list[str]:
         _settings(table),
         *([ON_FEATURES_NOTE] if any(row.name in ON_FEATURES for row in table.rows) else []),
         *([SPLIT_NOTES[table.split_kind]] if table.split_kind in SPLIT_NOTES else []),
-        *([DATASET_NOTES[table.standard_name]] if table.standard_name in DATASET_NOTES else []),
+        *(notes[table.standard_name] for notes in (DATASET_NOTES, CUT_NOTES) if table.standard_name in notes),
         *([f"Not the published data set: {others}; no published figure is of it."] if others else []),
         *(
             [f"Not searched, run with its own defaults: {', '.join(table.unsearched)}."]

@@ -9,6 +9,7 @@ from typing import Any
 
 from protocols.catalogue import protocol_named
 from protocols.derive import derive
+from reports.published_sizes import SIZES
 from results.record import Check, FoldRecord, Identity, Metrics, Provenance, Record, RunRecord, Validation
 from results.study import Study
 
@@ -93,8 +94,8 @@ def _identity(method: str, dataset: str, protocol: Mapping[str, Any], run: int, 
             "name": dataset,
             "standard_name": dataset if dataset in DATASETS else "",
             "content_hash": sha256(dataset.encode()).hexdigest()[:12],
-            "n_classes": 200,
-            "n_images": 11788,
+            "n_classes": SIZES[dataset].n_classes if dataset in SIZES else 200,
+            "n_images": SIZES[dataset].n_images if dataset in SIZES else 11788,
         },
         split={"kind": "wrapped", "digest": sha256(f"split {dataset}".encode()).hexdigest()[:12]},
         method=method,

@@ -28,6 +28,13 @@ def test_the_overlap_of_cub_with_imagenet_is_told_of_cub_whatever_its_name(
     assert ("some of its images are in ImageNet" in footer) == is_told
 
 
+def test_the_cut_of_sop_that_the_reality_check_took_is_told_of_sop_alone() -> None:
+    def told(standard_name: str) -> bool:
+        return "halves, 11,317 each" in " ".join(replace(FULL, standard_name=standard_name).footer())
+
+    assert [told(name) for name in ("sop", "cub200", "")] == [True, False, False]
+
+
 def test_a_part_of_a_published_data_set_is_told_with_both_sizes_and_all_of_it_is_not() -> None:
     whole, part = one_table(runs("contrastive", 0.26)), one_table(on_a_part(runs("contrastive", 0.26)))
     assert not [line for line in whole.footer() if "Not the published" in line]
