@@ -5,7 +5,7 @@ fails raises `AuditFailure`, which fails the job. Nothing here trusts a plan whe
 read from the targets of the images used, the width from real embeddings, the input from an image put through.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from protocols.errors import ProtocolError
+from protocols.misdrawn import misdrawn
 from protocols.spec import Protocol
+from protocols.transforms import Box
 from protocols.trunks.batchnorm import batchnorm_digest, batchnorm_layers
 
 UNIT_TOLERANCE = 1e-5  # float32 rounding of a vector's length
@@ -27,7 +29,10 @@ LEVELS_OF_PURE_COLOURS: dict[str, dict[str, tuple[int, ...]]] = {
 }
 PURE_COLOURS = LEVELS_OF_PURE_COLOURS["RGB"]
 
+PROBE_DRAWS = 200  # five milliseconds
+
 Transform = Callable[[NDArray[np.uint8]], Tensor]
+Draw = Callable[[int, int, int], tuple[Box, bool]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +63,9 @@ class Audit:
         self._protocol = protocol
         self._batchnorm_before: str | None = None
         self._batch_counts: list[int] = []
-        self._n_batches = 0
-        self._n_images_seen = 0
+        self._dealt = deque[NDArray[np.int64]]()  # labels of batches that wait for their step
+        self._n_dealt, self._n_given, self._n_steps = 0, 0, 0
+        self._n_images_given, self.n_images_seen = 0, 0
 
     def trunk_input(self, eval_transform: Transform, train_transform: Transform | None = None) -> None:
         """Put probe images through the transforms: do they arrive in the trunk's declared order, range and shape?
@@ -77,6 +83,20 @@ class Audit:
             passed, found = self._coloured_input(train_transform)
             detail = detail if passed else f"in training, {found}"
         self._record("trunk input", passed, detail)
+
+    def random_crops(self, draw: Draw) -> None:
+        """Draw for `PROBE_DRAWS` square probe images: are crops and flips spread as the protocol says?
+
+        Args:
+            draw: height, width and seed of a resized image -> its crop and whether it is flipped, as training has them.
+        """
+        transforms = self._protocol.transforms
+        side = transforms.resize_px
+        found = misdrawn([draw(side, side, seed) for seed in range(PROBE_DRAWS)], side, transforms)
+        detail = (
+            f"{PROBE_DRAWS} probes: {transforms.train_crop}, flips with probability {transforms.flip_probability:g}"
+        )
+        self._record("random crops", found is None, found or detail)
 
     def classes_disjoint(
         self,
@@ -136,38 +156,88 @@ class Audit:
         """Announce the batch plan: `counts` images of each of its classes, in any order."""
         self._batch_counts = sorted(counts)
 
-    def batch(self, labels: NDArray[np.int64]) -> None:
-        """Is this batch ((B,) labels from 0) exactly the plan's classes x images? To be called at every step."""
-        if labels.min() < 0:
-            self._record("batch shape", False, f"step {self._n_batches + 1} has an image of no training class")
+    def batch_dealt(self, labels: NDArray[np.int64]) -> None:
+        """Is a batch ((B,) labels from 0) exactly the plan's classes x images? To be called for every one drawn."""
+        self._n_dealt += 1
+        self._check_shape(self._n_dealt, labels)
+        self._dealt.append(labels)
+
+    def batch_given(self, labels: NDArray[np.int64], n_embeddings: int) -> None:
+        """Is what the loss is given the next batch that was dealt, whole? To be called at every loss.
+
+        Args:
+            labels: (B,) those that it is given, on the host.
+            n_embeddings: how many it is given.
+        """
+        self._n_given += 1
+        dealt = self._dealt.popleft() if self._dealt else None
+        if labels is not dealt and (dealt is None or not np.array_equal(labels, dealt)):
+            self._check_shape(self._n_given, labels)
+            self._record("batch shape", False, f"step {self._n_given} has another batch than was dealt for it")
+        if n_embeddings != len(labels):
+            detail = f"step {self._n_given} has {n_embeddings} embeddings of {len(labels)} images"
+            self._record("images seen", False, detail)
+        self._n_images_given += n_embeddings
+
+    def optimiser_stepped(self) -> None:
+        """Was the loss given one batch, no more and no less, since the step before? To be called by the optimiser."""
+        self._n_steps += 1
+        if self._n_given != self._n_steps:
+            detail = f"the optimiser took step {self._n_steps} when the loss had been given {self._n_given} batches"
+            self._record("images seen", False, detail)
+        self.n_images_seen = self._n_images_given
+
+    def training_finished(self, n_steps: int, n_drawn: int) -> None:
+        """After `n_steps` steps: had each its own batch, and were steps x batch size images seen, with crops drawn?
+
+        Args:
+            n_steps: as the job counts them.
+            n_drawn: training images for which a crop was drawn; a method may have looked at more than the batches.
+        """
+        detail = f"{self._n_given} batches of {_shape(self._batch_counts)} checked in {n_steps} steps"
+        if not self._n_dealt == self._n_given == self._n_steps:
+            detail += f"; {self._n_dealt} dealt, {self._n_steps} steps of the optimiser"
+        self._record("batch shape", self._n_dealt == self._n_given == self._n_steps == n_steps, detail)
+        seen, wanted = self.n_images_seen, n_steps * self._protocol.batch.size
+        detail = f"{seen} seen; {n_steps} steps x {self._protocol.batch.size} = {wanted}"
+        transforms = self._protocol.transforms
+        if transforms.train_crop != "centre" or transforms.flip_probability:
+            detail += f"; {n_drawn} crops drawn" if n_drawn < seen else ""
+            self._record("images seen", seen == wanted and n_drawn >= seen, detail)
+        else:
+            self._record("images seen", seen == wanted, detail)
+
+    def steps_checked(self) -> tuple[int, ...]:
+        """The counts of batches dealt and given, of steps, and of images given and seen: for `resume`."""
+        return self._n_dealt, self._n_given, self._n_steps, self._n_images_given, self.n_images_seen
+
+    def resume(self, steps_checked: tuple[int, ...]) -> None:
+        """Go on counting where the audit of an interrupted job stood."""
+        self._n_dealt, self._n_given, self._n_steps, self._n_images_given, self.n_images_seen = steps_checked
+
+    def test_images_opened(self, *, before: int, within: NDArray[np.int64], final: bool) -> None:
+        """Was no test image opened before the final evaluation, and each exactly once in it?
+
+        Args:
+            before: openings before it.
+            within: (N,) openings in it of each test image.
+            final: whether there is one; a search opens none.
+        """
+        expected = len(within) if final else 0
+        detail = f"{before} before the final evaluation, {within.sum()} in it; expected 0 and {expected}"
+        if final:
+            again, never = np.count_nonzero(within > 1), np.count_nonzero(within == 0)
+            detail += ", each once" + (f": {again} more often, {never} never" if again or never else "")
+        self._record("test images opened", before == 0 and bool((within == int(final)).all()), detail)
+
+    def _check_shape(self, step: int, labels: NDArray[np.int64]) -> None:
+        if labels.size and labels.min() < 0:
+            self._record("batch shape", False, f"step {step} has an image of no training class")
         found = np.bincount(labels)
         counts = np.sort(found[found > 0]).tolist()
         if counts != self._batch_counts:
-            detail = f"step {self._n_batches + 1} has {_shape(counts)} where {_shape(self._batch_counts)} was planned"
+            detail = f"step {step} has {_shape(counts)} where {_shape(self._batch_counts)} was planned"
             self._record("batch shape", False, detail)
-        self._n_batches += 1
-        self._n_images_seen += len(labels)
-
-    def training_finished(self, n_steps: int) -> None:
-        """After `n_steps` optimiser steps: was every batch checked, and were steps x batch size images seen?"""
-        detail = f"{self._n_batches} batches of {_shape(self._batch_counts)} checked in {n_steps} steps"
-        self._record("batch shape", self._n_batches == n_steps, detail)
-        wanted = n_steps * self._protocol.batch.size
-        detail = f"{self._n_images_seen} seen; {n_steps} steps x {self._protocol.batch.size} = {wanted}"
-        self._record("images seen", self._n_images_seen == wanted, detail)
-
-    def batches_checked(self) -> tuple[int, int]:
-        """How many batches `batch` has let pass, and how many images they had."""
-        return self._n_batches, self._n_images_seen
-
-    def resume(self, batches_checked: tuple[int, int]) -> None:
-        """Go on counting where the audit of an interrupted job stood."""
-        self._n_batches, self._n_images_seen = batches_checked
-
-    def test_images_opened(self, *, before: int, within: int, expected: int) -> None:
-        """Were no test images opened before the final evaluation, and in it exactly `expected` (0 in a search)?"""
-        detail = f"{before} before the final evaluation, {within} in it; expected 0 and {expected}"
-        self._record("test images opened", (before, within) == (0, expected), detail)
 
     def _record(self, name: str, passed: bool, detail: str) -> None:
         check = AuditCheck(name=name, passed=passed, detail=detail)

@@ -12,6 +12,7 @@ import torch
 
 from protocols.datasets.index import ImageIndex
 from protocols.datasets.tensors import ImageTensors
+from protocols.draws import Draws
 from protocols.errors import ProtocolError
 from protocols.splits import Split
 from protocols.transforms import ImageTransforms, Pixels
@@ -74,9 +75,18 @@ class FoldImages:
         self._test_is_open = True
 
     @property
-    def test_images_opened(self) -> int:
-        """Test images that have passed so far."""
-        return self._images.opened(self.test)
+    def test_images_opened(self) -> Indices:
+        """How often each of the test images has passed so far, in their order."""
+        return self._images.times_opened(self.test)
+
+    @property
+    def drawn(self) -> Draws:
+        """What was drawn so far for training images; a job that goes on puts there what it had before."""
+        return self._images.drawn
+
+    @drawn.setter
+    def drawn(self, draws: Draws) -> None:
+        self._images.drawn = draws
 
     def _refuse_test(self, indices: Indices) -> None:
         if not self._test_is_open and self._is_test[indices].any():

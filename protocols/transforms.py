@@ -19,6 +19,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2 import functional as vision
 
+from protocols.draws import note
 from protocols.spec import Input, Transforms
 
 Pixels = NDArray[np.uint8]
@@ -84,7 +85,9 @@ class ImageTransforms:
             box = self.centre(height, width)
         else:
             box = random_box(height, width, self.transforms, generator)
-        return box, bool(generator.random() < self.transforms.flip_probability)
+        flipped = bool(generator.random() < self.transforms.flip_probability)
+        note(box.height * box.width / (height * width), box.width / box.height, flipped)
+        return box, flipped
 
     def centre(self, height: int, width: int) -> Box:
         """The crop in the middle, as torchvision places it."""

@@ -1,10 +1,13 @@
 """A loss that takes its time and writes a line for each fold that it begins, and what a test sees of its command."""
 
+import os
+import signal
 import sqlite3
 import subprocess
+import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 BODY = """search_space = {"x": FloatDistribution(0.0, 1.0)}
@@ -45,3 +48,60 @@ def wait_until(happened: Callable[[], bool], process: "subprocess.Popen[str]", w
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline, "the command took too long"
         time.sleep(0.02)
+
+
+def living(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def workers_of(pid: int) -> list[int]:
+    """The worker processes of a command; none where there is no /proc."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            is_worker = parent == pid and b"spawn_main" in (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if is_worker:
+            found.append(int(folder.name))
+    return found
+
+
+def assert_all_end(pids: list[int], within_s: float = 15.0) -> None:
+    deadline = time.monotonic() + within_s
+    while any(map(living, pids)):
+        assert time.monotonic() < deadline, "a worker outlives its command"
+        time.sleep(0.05)
+
+
+@contextmanager
+def ctrl_c_when(happened: Callable[[], bool]) -> Iterator[list[int]]:
+    """Ctrl-C, once, to the command that runs in this process, and to its workers, as a shell sends it to the group.
+
+    The list is of the workers that got it. The command is spared its start, its imports above all.
+    """
+    reached: list[int] = []
+    is_over = threading.Event()
+
+    def press() -> None:
+        while not happened():
+            if is_over.wait(0.02):
+                return
+        reached.extend(workers_of(os.getpid()))
+        for pid in (*reached, os.getpid()):
+            os.kill(pid, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # a Ctrl-C that comes too late ends no tests
+    thread = threading.Thread(target=press, daemon=True)
+    thread.start()
+    try:
+        yield reached
+    finally:
+        is_over.set()
+        thread.join()
+        signal.signal(signal.SIGINT, before)

@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from audited import assert_audit_failed, run
 from tiny import DATA, MARGINS, tiny_bench
 from torch import Tensor
 
 import protocols.transforms
 from benchmark.bench import Bench
+from benchmark.jobs import EnsembleJob
 from benchmark.methods.registry import method_entry
+from benchmark.training.ensemble import concatenate
 from benchmark.training.training import FoldTraining, run_fold
 from protocols.audit import Audit
 from protocols.catalogue import MLRC_V1
@@ -25,7 +28,6 @@ from protocols.spec import Input, Protocol
 from protocols.splits import make_split
 from protocols.transforms import ImageTransforms, to_input
 from protocols.trunks.batchnorm import batchnorm_layers, freeze_batchnorm
-from results.record import FoldRecord, from_json, to_json
 
 PatchFixture = pytest.MonkeyPatch
 # BN-Inception on images of its smallest size; the rate is high, so that what can learn moves its bits in one step.
@@ -39,20 +41,6 @@ def bn_inception_bench(folder: Path) -> Bench:
     protocol, index = derive(MLRC_V1, SMALL_BN_INCEPTION), load_dataset(DATA)
     split = make_split(index.classes, protocol.folds, index.test_classes)
     return Bench(protocol=protocol, index=index, split=split, artifacts=folder, threads=1, device="cpu")
-
-
-def run(bench: Bench, run: int = 0) -> FoldRecord:
-    record = run_fold(bench.job(method_entry("contrastive"), MARGINS, run, 0), bench)
-    assert from_json(to_json(record)) == record
-    return record
-
-
-def assert_audit_failed(record: FoldRecord, check: str, words: str = "") -> None:
-    assert (record.outcome, record.reason) == ("failed", "audit")
-    assert str(record.message).startswith(f"audit failed, {check}: ")
-    assert words in str(record.message)
-    assert (record.validation, record.test) == (None, None)
-    assert check not in {item.name for item in record.audit}  # only what passed is listed
 
 
 def test_the_honest_parts_pass_on_a_trunk_with_batch_norm(tmp_path: Path) -> None:
@@ -191,15 +179,16 @@ def test_a_sampler_off_by_one_fails_the_job_at_its_step(
 
 
 def test_a_step_that_the_audit_was_not_shown_fails_the_job(tmp_path: Path, monkeypatch: PatchFixture) -> None:
-    honest, shown = Audit.batch, []
+    honest, shown = Audit.optimiser_stepped, []
 
-    def forgetful(self: Audit, labels: np.ndarray) -> None:
-        shown.append(labels)
-        if len(shown) != 2:
-            honest(self, labels)
+    def forgetful(self: Audit) -> None:
+        shown.append(1)
+        if len(shown) != 4:
+            honest(self)
 
-    monkeypatch.setattr(Audit, "batch", forgetful)
-    assert_audit_failed(run(tiny_bench(tmp_path)), "batch shape", "3 batches of 8 classes x 4 checked in 4 steps")
+    monkeypatch.setattr(Audit, "optimiser_stepped", forgetful)
+    words = "4 batches of 8 classes x 4 checked in 4 steps; 4 dealt, 3 steps of the optimiser"
+    assert_audit_failed(run(tiny_bench(tmp_path)), "batch shape", words)
 
 
 def test_fewer_images_than_the_protocol_gives_every_method_fail_the_job(
@@ -215,8 +204,13 @@ def test_fewer_images_than_the_protocol_gives_every_method_fail_the_job(
 # --- test images
 
 
-@pytest.mark.parametrize(("run_number", "words"), [(0, "1 before the final evaluation, 0 in it; expected 0 and 0"),
-    (1, "1 before the final evaluation, 107 in it; expected 0 and 108")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("run_number", "words"),
+    [
+        (0, "1 before the final evaluation, 0 in it; expected 0 and 0"),
+        (1, "1 before the final evaluation, 108 in it; expected 0 and 108, each once"),
+    ],
+)
 def test_a_test_image_that_is_opened_early_fails_the_job_in_a_search_and_in_a_final_run(
     tmp_path: Path, monkeypatch: PatchFixture, run_number: int, words: str
 ) -> None:
@@ -240,5 +234,49 @@ def test_a_final_evaluation_that_passes_over_a_test_image_fails_the_job(
         return honest(self, indices[:-1] if save else indices, save)
 
     monkeypatch.setattr(FoldTraining, "_evaluate", shorter)
-    words = "0 before the final evaluation, 107 in it; expected 0 and 108"
+    words = "0 before the final evaluation, 107 in it; expected 0 and 108, each once: 0 more often, 1 never"
     assert_audit_failed(run(tiny_bench(tmp_path), 1), "test images opened", words)
+
+
+def test_a_test_side_that_is_evaluated_twice_fails_the_job(tmp_path: Path, monkeypatch: PatchFixture) -> None:
+    honest = FoldTraining._evaluate
+
+    def twice(self: FoldTraining, indices: np.ndarray, save: bool = False) -> object:
+        if save:
+            honest(self, indices)
+        return honest(self, indices, save)
+
+    monkeypatch.setattr(FoldTraining, "_evaluate", twice)
+    words = "0 before the final evaluation, 216 in it; expected 0 and 108, each once: 108 more often, 0 never"
+    assert_audit_failed(run(tiny_bench(tmp_path), 1), "test images opened", words)
+
+
+def test_one_test_image_in_the_place_of_another_fails_the_job(tmp_path: Path, monkeypatch: PatchFixture) -> None:
+    honest = FoldTraining._embed
+
+    def doubled(self: FoldTraining, indices: np.ndarray) -> Tensor:
+        return honest(self, np.append(indices[1:], indices[1]))
+
+    monkeypatch.setattr(FoldTraining, "_embed", doubled)
+    words = "0 before the final evaluation, 108 in it; expected 0 and 108, each once: 1 more often, 1 never"
+    assert_audit_failed(run(tiny_bench(tmp_path), 1), "test images opened", words)
+
+
+@pytest.mark.parametrize("method", ["pixels", "untrained", "pretrained", "euclidean"])
+def test_rows_that_are_not_trained_open_each_test_image_once_whoever_computed_its_features(
+    tmp_path: Path, method: str
+) -> None:
+    bench, entry = tiny_bench(tmp_path), method_entry(method)
+    for number in (1, 2):  # the second finds the features of the first
+        record = run_fold(bench.job(entry, {}, number, 0), bench)
+        assert record.outcome == "done", record.message
+        details = {check.name: check.detail for check in record.audit}
+        assert details["test images opened"].endswith("108 in it; expected 0 and 108, each once")
+
+
+def test_a_fold_that_is_made_again_for_its_ensemble_opens_each_test_image_once(tmp_path: Path) -> None:
+    bench = tiny_bench(tmp_path)
+    members = tuple(bench.job(method_entry("contrastive"), MARGINS, 1, fold) for fold in range(bench.n_folds))
+    for member in members[:-1]:
+        run_fold(member, bench)
+    assert concatenate(EnsembleJob(members=members), bench).test.keys() >= {"map_at_r"}

@@ -158,7 +158,7 @@ def test_a_checkpoint_is_a_file_of_plain_values_that_torch_loads_with_weights_on
     stopped_after(2, job, bench)
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == [f"{job.id}.pt"]
     found = torch.load(file_of(job, bench), weights_only=True)
-    assert found["kind"] | {"version": 1, "job": job.id, "threads": 1} == found["kind"]
+    assert found["kind"] | {"version": 2, "job": job.id, "threads": 1} == found["kind"]
     assert found["state"]["learner"]["n_steps"] == 4
 
 

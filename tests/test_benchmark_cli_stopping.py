@@ -1,27 +1,45 @@
-"""Stopping and going on: killed, interrupted once or twice, a worker lost, two commands at once. No fold trained twice.
+"""Stopping and going on: killed, interrupted, terminated, a worker lost, two commands at once. No fold trained twice.
 
 The suite is a slow loss on two worker processes: 3 trials of 4 folds, 1 final run, 17 records. The loss writes a line
-for each fold that it begins, so that a fold trained twice is seen.
+for each fold that it begins, so that a fold trained twice is seen. A command is a process of its own only where that is
+what is tested: its imports are seconds, and so are those of each of its workers. A second Ctrl-C is in
+`test_benchmark_cli_resuming.py`.
 """
 
+import io
+import json
 import os
 import signal
-import subprocess
-import sys
 import time
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Command, Launch, Outcome, ended, options, write_loss
-from slow_suite import BODY, n_begun, n_records, slow_forward, wait_until
+from conftest import Command, Launch, ended, options, write_loss
+from slow_suite import (
+    BODY,
+    assert_all_end,
+    ctrl_c_when,
+    n_begun,
+    n_records,
+    slow_forward,
+    wait_until,
+    workers_of,
+)
 
+from benchmark.cli import main
 from results.store import Store
 
 N_FOLD_JOBS, N_RECORDS = 3 * 4 + 4, 3 * 4 + 4 + 1
 SETTINGS = ("max_steps=4", "n_folds=4", "n_trials=3", "n_startup_trials=2")
 FORWARD = slow_forward(0.05)
 NEVER = "time.sleep(300)\n        return embeddings[0, 0]"
+DYING = f"""{BODY}
+        import os, signal
+        if os.path.exists("once.txt"):
+            os.remove("once.txt")
+            os.kill(os.getpid(), signal.SIGKILL)"""
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 
@@ -38,46 +56,20 @@ def command_in(folder: Path, forward: str = FORWARD, executor: str = "processes"
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The tables of the suite when nothing stops it."""
-    folder = tmp_path_factory.mktemp("uninterrupted")
-    command = [sys.executable, "-m", "benchmark", *command_in(folder, executor="inline")]
-    done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", timeout=400)
-    assert done.returncode == 0, done.stderr
-    return Outcome(0, done.stdout, done.stderr).json
-
-
-def living(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
-def workers_of(pid: int) -> list[int]:
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            is_worker = parent == pid and b"spawn_main" in (folder / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if is_worker:
-            found.append(int(folder.name))
-    return found
-
-
-def assert_all_end(pids: list[int], within_s: float = 15.0) -> None:
-    deadline = time.monotonic() + within_s
-    while any(map(living, pids)):
-        assert time.monotonic() < deadline, "a worker outlives its command"
-        time.sleep(0.05)
+    folder, printed = tmp_path_factory.mktemp("uninterrupted"), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
+        patch.chdir(folder)
+        with pytest.raises(SystemExit) as left:
+            main(command_in(folder, executor="inline"))
+    assert left.value.code == 0
+    return json.loads(printed.getvalue())
 
 
 def test_a_killed_command_started_again_ends_with_the_tables_of_an_uninterrupted_one(
-    launch: Launch, tmp_path: Path, uninterrupted: Any
+    launch: Launch, mlrc: Command, tmp_path: Path, uninterrupted: Any
 ) -> None:
-    command, store = command_in(tmp_path), tmp_path / "store.db"
-    process = launch(*command)
+    store = tmp_path / "store.db"
+    process = launch(*command_in(tmp_path))
     wait_until(lambda: n_records(store) >= 6, process)  # in the second trial
     workers = workers_of(process.pid)
     process.kill()
@@ -86,7 +78,7 @@ def test_a_killed_command_started_again_ends_with_the_tables_of_an_uninterrupted
     assert_all_end(workers)
     with Store.open(str(store)) as opened:
         kept = opened.records()
-    resumed = ended(launch(*command))
+    resumed = mlrc(*command_in(tmp_path, executor="inline"))
     assert resumed.code == 0, resumed.err
     assert resumed.err.startswith(f"slow.py:Loss: trial {len(kept) // 4 + 1}: ")
     assert resumed.json == uninterrupted
@@ -99,60 +91,51 @@ def test_a_killed_command_started_again_ends_with_the_tables_of_an_uninterrupted
 
 
 def test_ctrl_c_lets_running_folds_finish_and_the_same_command_goes_on(
-    launch: Launch, mlrc: Command, tmp_path: Path, uninterrupted: Any
+    mlrc: Command, tmp_path: Path, uninterrupted: Any
 ) -> None:
-    process = launch(*command_in(tmp_path))
-    wait_until(lambda: n_records(tmp_path / "store.db") >= 2, process)
-    os.killpg(process.pid, signal.SIGINT)
-    stopped = ended(process)
+    with ctrl_c_when(lambda: n_records(tmp_path / "store.db") >= 2) as workers:
+        stopped = mlrc(*command_in(tmp_path))
+    assert len(workers) == 2
     assert stopped.code == 3, stopped.err
     assert stopped.out == ""
     said = stopped.err.splitlines()
     assert "Stopping when the running folds are done; press Ctrl-C again to stop at once." in said
     assert said[-1] == "Interrupted. Everything finished is stored; the same command goes on from here."
     assert n_records(tmp_path / "store.db") == n_begun(tmp_path) < N_FOLD_JOBS
+    assert_all_end(workers)
     resumed = mlrc(*command_in(tmp_path, executor="inline"))
     assert resumed.code == 0, resumed.err
     assert resumed.json == uninterrupted
     assert n_begun(tmp_path) == N_FOLD_JOBS
 
 
-def test_ctrl_c_twice_stops_at_once(launch: Launch, tmp_path: Path) -> None:
-    process = launch(*command_in(tmp_path, NEVER))
-    wait_until(lambda: n_begun(tmp_path) == 2, process)
+def test_a_request_to_terminate_stops_at_once_and_cleanly(launch: Launch, tmp_path: Path) -> None:
+    process = launch(*command_in(tmp_path, NEVER), "--workers", "1")
+    wait_until(lambda: n_begun(tmp_path) == 1, process)
     workers = workers_of(process.pid)
-    os.killpg(process.pid, signal.SIGINT)
-    time.sleep(0.5)
-    assert process.poll() is None
-    os.killpg(process.pid, signal.SIGINT)
+    assert len(workers) == 1
+    process.terminate()
     began = time.monotonic()
     stopped = ended(process)
     assert time.monotonic() - began < 20
-    assert stopped.code == 3
-    assert stopped.err.splitlines()[-1].startswith("Interrupted.")
-    assert_all_end(workers)
-
-
-def test_a_request_to_terminate_stops_at_once_and_cleanly(launch: Launch, tmp_path: Path) -> None:
-    process = launch(*command_in(tmp_path, NEVER))
-    wait_until(lambda: n_begun(tmp_path) == 2, process)
-    workers = workers_of(process.pid)
-    process.terminate()
-    stopped = ended(process)
     assert stopped.code == 3, stopped.err
     assert stopped.err.splitlines()[-1].startswith("Interrupted.")
     assert_all_end(workers)
 
 
-def test_ctrl_c_while_workers_start_is_a_clean_stop(launch: Launch, tmp_path: Path) -> None:
-    process = launch(*command_in(tmp_path))
-    wait_until(lambda: bool(workers_of(process.pid)), process)
-    time.sleep(0.3)  # among its imports, where nothing of ours is at work yet
-    os.killpg(process.pid, signal.SIGINT)
-    stopped = ended(process)
+def test_ctrl_c_while_a_worker_starts_is_a_clean_stop(mlrc: Command, tmp_path: Path) -> None:
+    def among_its_imports() -> bool:
+        """Where nothing of ours is at work yet."""
+        started = bool(workers_of(os.getpid()))
+        time.sleep(0.3 if started else 0)
+        return started
+
+    with ctrl_c_when(among_its_imports) as workers:
+        stopped = mlrc(*command_in(tmp_path), "--workers", "1")
+    assert len(workers) == 1
     assert stopped.code == 3, stopped.err
     assert "Traceback" not in stopped.err
-    assert n_records(tmp_path / "store.db") == n_begun(tmp_path) <= 2
+    assert n_records(tmp_path / "store.db") == n_begun(tmp_path) <= 1
 
 
 def test_ctrl_c_from_the_first_line_on_is_never_lost(launch: Launch, tmp_path: Path) -> None:
@@ -200,42 +183,35 @@ def test_ctrl_c_in_one_process_keeps_the_fold_that_was_running(mlrc: Command, tm
         assert n_records(tmp_path / "store.db") == n_begun(tmp_path) == expected
 
 
-def test_two_commands_at_once_both_end_with_the_same_table_and_share_the_work(
-    launch: Launch, tmp_path: Path, uninterrupted: Any
+def test_a_second_command_waits_for_the_first_whose_worker_dies_and_both_end_with_the_same_table(
+    launch: Launch, mlrc: Command, tmp_path: Path, uninterrupted: Any
 ) -> None:
+    write_loss(tmp_path / "slow.py", FORWARD, DYING)
+    (tmp_path / "once.txt").touch()
     command = [*command_in(tmp_path), "--workers", "1"]
-    both = [ended(process) for process in [launch(*command), launch(*command)]]
-    assert [outcome.code for outcome in both] == [0, 0], both
-    assert [outcome.json for outcome in both] == [uninterrupted, uninterrupted]
+    process = launch(*command)
+    wait_until(lambda: n_begun(tmp_path) >= 1, process)  # from here on another worker starts, which takes seconds
+    second, first = mlrc(*command), ended(process)
+    assert (first.code, second.code) == (0, 0), (first, second)
+    assert first.json == second.json == uninterrupted
     assert n_records(tmp_path / "store.db") == N_RECORDS
-    assert n_begun(tmp_path) == N_FOLD_JOBS
-    waited = [outcome for outcome in both if "works on it; waiting for its results." in outcome.err]
-    assert len(waited) == 1
-    assert waited[0].err.splitlines()[-1] == "slow.py:Loss: nothing left to run."
-
-
-def test_a_worker_that_dies_is_one_line_and_costs_one_fold(launch: Launch, tmp_path: Path, uninterrupted: Any) -> None:
-    process = launch(*command_in(tmp_path))
-    wait_until(lambda: n_records(tmp_path / "store.db") >= 2, process)
-    os.kill(workers_of(process.pid)[0], signal.SIGKILL)
-    done = ended(process)
-    assert done.code == 0, done.err
-    assert done.json == uninterrupted
-    (said,) = [line for line in done.err.splitlines() if "SIGKILL" in line]
+    assert n_begun(tmp_path) == N_FOLD_JOBS + 1  # the fold of the worker that died
+    assert "works on it; waiting for its results." in second.err
+    assert "works on it" not in first.err
+    assert second.err.splitlines()[-1] == "slow.py:Loss: nothing left to run."
+    (said,) = [line for line in first.err.splitlines() if "SIGKILL" in line]
     assert said.startswith("worker ")
     assert "ended by SIGKILL (usually memory)" in said
     assert said.endswith("; its job begins again.")
-    assert done.err.splitlines()[-1].startswith("Memory at its most: worker ")
-    assert n_begun(tmp_path) <= N_FOLD_JOBS + 1
+    assert first.err.splitlines()[-1].startswith("Memory at its most: worker ")
 
 
-def test_a_method_that_kills_its_workers_stops_alone_and_its_fold_says_why(launch: Launch, tmp_path: Path) -> None:
+def test_a_method_that_kills_its_workers_stops_alone_and_its_fold_says_why(mlrc: Command, tmp_path: Path) -> None:
     write_loss(
         tmp_path / "killer.py", "import os, signal\n        os.kill(os.getpid(), signal.SIGKILL)", "search_space = {}"
     )
     command = [part.replace("slow.py", "killer.py") for part in command_in(tmp_path)]
-    process = launch(*command[:2], "pixels", *command[2:-3], "--workers", "1", "--json")
-    stopped = ended(process)
+    stopped = mlrc(*command[:2], "pixels", *command[2:], "--workers", "1")
     assert stopped.code == 4, stopped.err
     with Store.open(str(tmp_path / "store.db")) as store:
         failed, done = store.records(kind="fold")

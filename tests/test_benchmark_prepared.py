@@ -9,6 +9,8 @@ from conftest import Command, Launch, draw_images, ended, folds_in, options
 from tiny import tiny_bench, without_timings
 
 import benchmark.prepared as prepared
+from benchmark.options import NoCache
+from protocols.catalogue import LITE_V1
 from protocols.datasets import load_dataset, tensors
 from protocols.datasets.cache import PixelCache, cache_path
 from protocols.datasets.prepare import prepare
@@ -83,6 +85,13 @@ def test_results_do_not_depend_on_the_cache(
         found[name] = [without_timings(record) for record in folds_in(store)]
     assert len(found["with"]) == 6
     assert found["with"] == found["without"]
+
+
+def test_what_the_help_says_of_memory_without_a_cache_is_what_is_kept(mlrc: Command) -> None:
+    assert f"keeps {tensors.LIMIT_BYTES // 2**20} MiB of resized images" in NoCache.__metadata__[0].help
+    index = load_dataset("shapes:centred?train=2&test=2")
+    kept = tensors.ImageTensors(index, LITE_V1.transforms, LITE_V1.trunk.input)._resized
+    assert kept.free_bytes == tensors.LIMIT_BYTES
 
 
 def test_a_run_reads_the_cache_and_decodes_nothing(

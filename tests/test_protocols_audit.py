@@ -217,32 +217,37 @@ def test_lipschitz_embeddings_may_be_short_but_not_long() -> None:
 EIGHT_BY_FOUR = np.repeat(np.arange(8) * 3, 4)
 
 
-def audit_of_batches(*batches: np.ndarray, counts: tuple[int, ...] = (4,) * 8) -> Audit:
-    audit = Audit(MINI_V1)
+def audit_of_batches(*batches: np.ndarray, counts: tuple[int, ...] = (4,) * 8, protocol: Protocol = MINI_V1) -> Audit:
+    audit = Audit(protocol)
     audit.expect_batches(counts)
     for labels in batches:
-        audit.batch(labels)
+        audit.batch_dealt(labels)
+    for labels in batches:
+        audit.batch_given(labels, len(labels))
+        audit.optimiser_stepped()
     return audit
 
 
 def test_batches_of_the_plan_pass_whatever_their_order() -> None:
     audit = audit_of_batches(EIGHT_BY_FOUR, EIGHT_BY_FOUR[::-1])
-    audit.training_finished(2)
+    audit.training_finished(2, n_drawn=0)
     assert [check.name for check in audit.checks] == ["batch shape", "images seen"]
     assert audit.checks[0].detail == "2 batches of 8 classes x 4 checked in 2 steps"
     assert audit.checks[1].detail == "64 seen; 2 steps x 32 = 64"
+    assert audit.n_images_seen == 64
 
 
 def test_an_uneven_plan_is_held_to_its_counts() -> None:
     labels = np.repeat([0, 1, 2], [10, 11, 11])
     audit = audit_of_batches(labels, counts=(11, 11, 10))
-    assert "2 classes x 11 + 1 classes x 10" in failure(audit.batch, np.repeat([0, 1, 2], [9, 12, 11]))
+    assert "2 classes x 11 + 1 classes x 10" in failure(audit.batch_dealt, np.repeat([0, 1, 2], [9, 12, 11]))
 
 
 @pytest.mark.parametrize(
     "labels",
     [
         EIGHT_BY_FOUR[:-1],
+        EIGHT_BY_FOUR[:0],
         np.append(EIGHT_BY_FOUR, 0),
         np.append(EIGHT_BY_FOUR[:-1], 0),
         np.repeat(np.arange(4), 8),
@@ -251,22 +256,86 @@ def test_an_uneven_plan_is_held_to_its_counts() -> None:
 )
 def test_a_batch_off_by_one_image_or_of_another_shape_fails_with_its_step(labels: np.ndarray) -> None:
     audit = audit_of_batches(EIGHT_BY_FOUR)
-    assert "step 2 has" in failure(audit.batch, labels)
+    assert "step 2 has" in failure(audit.batch_dealt, labels)
+    audit = audit_of_batches(EIGHT_BY_FOUR)
+    audit.batch_dealt(EIGHT_BY_FOUR)
+    assert "step 2 has" in failure(audit.batch_given, labels, len(labels))
 
 
-def test_a_step_whose_batch_was_never_shown_fails() -> None:
-    assert "batch shape" in failure(audit_of_batches(EIGHT_BY_FOUR).training_finished, 2)
+def test_a_batch_that_is_not_the_one_dealt_fails_and_a_copy_of_it_passes() -> None:
+    audit = audit_of_batches()
+    for labels in (EIGHT_BY_FOUR, EIGHT_BY_FOUR + 1):
+        audit.batch_dealt(labels)
+    audit.batch_given(EIGHT_BY_FOUR.copy(), 32)
+    audit.optimiser_stepped()
+    assert "step 2 has another batch than was dealt" in failure(audit.batch_given, EIGHT_BY_FOUR, 32)
+
+
+def test_fewer_embeddings_than_labels_fail() -> None:
+    audit = audit_of_batches()
+    audit.batch_dealt(EIGHT_BY_FOUR)
+    assert "images seen: step 1 has 16 embeddings of 32 images" in failure(audit.batch_given, EIGHT_BY_FOUR, 16)
+
+
+def test_a_step_without_a_batch_of_its_own_and_one_with_two_fail() -> None:
+    audit = audit_of_batches(EIGHT_BY_FOUR)
+    assert "took step 2 when the loss had been given 1 batches" in failure(audit.optimiser_stepped)
+    audit = audit_of_batches()
+    for _ in range(2):
+        audit.batch_dealt(EIGHT_BY_FOUR)
+        audit.batch_given(EIGHT_BY_FOUR, 32)
+    assert "took step 1 when the loss had been given 2 batches" in failure(audit.optimiser_stepped)
+
+
+def test_steps_that_the_optimiser_was_not_seen_to_take_and_batches_that_nobody_used_fail() -> None:
+    finished = audit_of_batches(EIGHT_BY_FOUR).training_finished
+    assert "1 batches of 8 classes x 4 checked in 2 steps" in failure(finished, 2, n_drawn=0)
+    audit = audit_of_batches(EIGHT_BY_FOUR)
+    audit.batch_dealt(EIGHT_BY_FOUR)
+    assert "in 1 steps; 2 dealt, 1 steps of the optimiser" in failure(audit.training_finished, 1, n_drawn=0)
 
 
 def test_a_plan_of_another_batch_size_fails_when_the_images_are_counted() -> None:
     audit = audit_of_batches(EIGHT_BY_FOUR[:28], counts=(4,) * 7)
-    assert "28 seen; 1 steps x 32 = 32" in failure(audit.training_finished, 1)
+    assert "28 seen; 1 steps x 32 = 32" in failure(audit.training_finished, 1, n_drawn=0)
 
 
-def test_test_images_are_opened_in_the_final_evaluation_only() -> None:
-    audit = Audit(MINI_V1)
-    audit.test_images_opened(before=0, within=0, expected=0)
-    audit.test_images_opened(before=0, within=540, expected=540)
-    assert "test images opened" in failure(audit.test_images_opened, before=1, within=540, expected=540)
-    assert "test images opened" in failure(audit.test_images_opened, before=0, within=1, expected=0)
-    assert "test images opened" in failure(audit.test_images_opened, before=0, within=539, expected=540)
+def test_an_image_seen_without_a_crop_of_its_own_fails_where_crops_are_drawn() -> None:
+    audit = audit_of_batches(EIGHT_BY_FOUR, protocol=MLRC_V1)
+    assert "32 seen; 1 steps x 32 = 32; 31 crops drawn" in failure(audit.training_finished, 1, n_drawn=31)
+    audit_of_batches(EIGHT_BY_FOUR, protocol=MLRC_V1).training_finished(1, n_drawn=32)
+
+
+def test_an_audit_that_goes_on_counts_on() -> None:
+    before, audit = audit_of_batches(EIGHT_BY_FOUR), audit_of_batches()
+    audit.resume(before.steps_checked())
+    audit.batch_dealt(EIGHT_BY_FOUR)
+    audit.batch_given(EIGHT_BY_FOUR, 32)
+    audit.optimiser_stepped()
+    audit.training_finished(2, n_drawn=0)
+    assert audit.checks[1].detail == "64 seen; 2 steps x 32 = 64"
+
+
+@pytest.mark.parametrize("protocol", PUBLISHED, ids=lambda protocol: protocol.title)
+def test_the_harness_own_crops_pass_under_every_published_protocol(protocol: Protocol) -> None:
+    audit = Audit(protocol)
+    audit.random_crops(ImageTransforms(protocol.transforms, protocol.trunk.input).draw)
+    assert audit.checks[0].name == "random crops"
+
+
+def test_each_test_image_is_opened_once_in_the_final_evaluation_and_none_before_or_elsewhere() -> None:
+    audit, once = Audit(MINI_V1), np.ones(540, dtype=np.int64)
+    audit.test_images_opened(before=0, within=0 * once, final=False)
+    audit.test_images_opened(before=0, within=once, final=True)
+    details = [check.detail for check in audit.checks]
+    assert details[0] == "0 before the final evaluation, 0 in it; expected 0 and 0"
+    assert details[1] == "0 before the final evaluation, 540 in it; expected 0 and 540, each once"
+    one = np.arange(540) == 7
+    assert "1 before" in failure(audit.test_images_opened, before=1, within=once, final=True)
+    assert "1 before" in failure(audit.test_images_opened, before=1, within=0 * once, final=False)
+    assert "1 in it; expected 0 and 0" in failure(audit.test_images_opened, before=0, within=1 * one, final=False)
+    assert "0 more often, 1 never" in failure(audit.test_images_opened, before=0, within=once - one, final=True)
+    assert "540 more often, 0 never" in failure(audit.test_images_opened, before=0, within=2 * once, final=True)
+    moved = once + one - (np.arange(540) == 8)
+    words = "540 in it; expected 0 and 540, each once: 1 more often, 1 never"
+    assert words in failure(audit.test_images_opened, before=0, within=moved, final=True)

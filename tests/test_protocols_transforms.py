@@ -286,14 +286,14 @@ def test_opened_images_are_counted_for_each_job() -> None:
         images = ImageTensors(index, protocol.transforms, protocol.trunk.input)
         images.eval(train)
         images.train(train[:2], [0, 1])
-        assert images.opened(test) == 0
+        assert images.times_opened(test).sum() == 0
+        assert images.times_opened(train[:3]).tolist() == [2, 2, 1]
         images.eval(np.array([test[0], test[0], test[4]]))
-        assert images.opened(test) == 2
-        assert images.opened([*test, *test]) == 2
+        assert images.times_opened(test).tolist() == [2, 0, 0, 0, 1, *[0] * (len(test) - 5)]
         job = images.fresh()
-        assert job.opened(np.arange(index.n_images)) == 0
+        assert job.times_opened(np.arange(index.n_images)).sum() == 0
         job.train(test[4:5], [0])
-        assert (job.opened(test), images.opened(test)) == (1, 2)
+        assert (job.times_opened(test).sum(), images.times_opened(test).sum()) == (1, 3)
 
 
 def test_a_file_damaged_after_the_scan_is_named_in_mid_run(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_a_file_damaged_after_the_scan_is_named_in_mid_run(tmp_path: Path) -> No
         images = ImageTensors(index, protocol.transforms, protocol.trunk.input)
         with pytest.raises(DataError, match=str(path)):
             images.train(np.arange(8), range(8))
-        assert images.opened([2]) == 0
+        assert images.times_opened([2]).tolist() == [0]
 
 
 def test_there_is_one_seed_for_each_image() -> None:

@@ -151,11 +151,12 @@ def _notes(record: Record) -> Iterator[str]:
 
 
 def _compared(recorded: Record, found: Record) -> tuple[dict[str, Any], dict[str, Any]]:
-    """All that must be the same, as JSON has it. A record from before a part of `in_force` says nothing of it."""
+    """All that must be the same, as JSON has it; of `in_force`, what versions of the package both tell."""
     one, other = _plain(recorded), _plain(found)
     if "in_force" in one:
-        said = one["in_force"] = one["in_force"] or {}
-        other["in_force"] = {name: value for name, value in other["in_force"].items() if name in said}
+        said, says = one["in_force"] or {}, other["in_force"]
+        one["in_force"] = {name: value for name, value in said.items() if name in says}
+        other["in_force"] = {name: value for name, value in says.items() if name in said}
     return one, other
 
 

@@ -26,7 +26,7 @@ from benchmark.provenance import provenance
 from benchmark.training.failure import one_line
 from benchmark.training.method_memory import CannotBeKept
 
-VERSION = 1
+VERSION = 2  # of the state
 SHARE = 0.02  # of a job's time, at most, goes into its checkpoints after the first
 
 State = dict[str, Any]  # tensors, numbers, strings, None and containers of them

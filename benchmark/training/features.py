@@ -35,7 +35,8 @@ def features_folder(artifacts: Path) -> Path:
 class FrozenFeatures:
     """(K, F) float32 features of a fold's images, in the order asked. `trunk` is None where they are the input itself.
 
-    Test images pass the fold's door as they would to be looked at: refused before `open_test()`, and counted.
+    Test images pass the fold's door as they would to be looked at: refused before `open_test()`, and counted once,
+    whether this job computes their features or takes them from the file.
     """
 
     def __init__(self, bench: Bench, images: FoldImages) -> None:
@@ -52,18 +53,18 @@ class FrozenFeatures:
         Raises:
             ProtocolError: for a test image before the final evaluation.
         """
-        self._images.admit(indices)
         is_test = np.isin(indices, self._images.test)
         assert is_test.all() or not is_test.any(), "features are asked for one side at a time"
         others = np.setdiff1d(np.arange(self._bench.index.n_images), self._images.test)
         side = self._images.test if is_test.any() else others
-        features: Features = self._of_side(side)[np.searchsorted(side, indices)]
+        features: Features = self._of_side(side, indices)[np.searchsorted(side, indices)]
         return features
 
-    def _of_side(self, side: Indices) -> Features:
+    def _of_side(self, side: Indices, wanted: Indices) -> Features:
         folder, name = features_folder(self._bench.artifacts), self._name(side)
         kept = _read(folder / f"{name}.npy")
         if kept is not None:
+            self._images.admit(wanted)
             return kept
         with torch.inference_mode():
             computed = rows_by_batch(side, self._compute).numpy()

@@ -1,28 +1,33 @@
 """What was in force while a fold ran, read back from the objects that did the work, never from the protocol.
 
-A record keeps it beside the protocol it was made under, so that anybody can see whether the two say the same. The
-values are JSON's: lists, not tuples.
+A record keeps it beside the protocol it was made under, so that anybody can see whether the two say the same. What no
+object can tell of itself is told by what it did: sizes by an image put through, crops and flips by the draws, the
+schedule by the steps at which validations came. The values are JSON's: lists, not tuples.
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import torch
 
+from protocols.draws import Draws
+from protocols.fold import FoldImages
 from protocols.model import EmbeddingModel
 from protocols.sampler import Coverage
-from protocols.spec import Cadence
-from protocols.transforms import ImageTransforms
 from protocols.trunks.batchnorm import batchnorm_layers
+from results.record import Validation
 from results.strict import plain
 
 InForce = dict[str, Any]
 
 
-def images_in_force(transform: ImageTransforms) -> InForce:
-    """How images become tensors: `transforms` and `input`."""
-    return _json({"transforms": asdict(transform.transforms), "input": asdict(transform.input)})
+def images_in_force(images: FoldImages) -> InForce:
+    """What a small image is brought to: `sizes`; and the transform's own `input`, which the audit's probes prove."""
+    probe = np.zeros((2, 3, 3), np.uint8)
+    sizes = {"resize_px": min(images.transform.resize(probe).shape[:2]), "crop_px": images.eval_probe(probe).shape[-1]}
+    return _json({"sizes": sizes, "input": asdict(images.transform.input)})
 
 
 def numerics_in_force() -> InForce:
@@ -56,10 +61,8 @@ def network_in_force(model: EmbeddingModel) -> InForce:
     )
 
 
-def training_in_force(
-    optimiser: torch.optim.Optimizer, counts: Sequence[int], warmup_steps: int, cadence: Cadence
-) -> InForce:
-    """How the network learns: `optimiser` with its parameter groups, `batch` (images of each class), `schedule`."""
+def training_in_force(optimiser: torch.optim.Optimizer, counts: Sequence[int], warmup_steps: int) -> InForce:
+    """How the network learns: `optimiser` with its groups, `batch` (images of each class), `warmup_steps`."""
     groups = [
         {"n_weights": sum(weights.numel() for weights in group["params"])}
         | {name: value for name, value in group.items() if name != "params"}
@@ -69,9 +72,27 @@ def training_in_force(
         {
             "optimiser": {"class": type(optimiser).__name__, "groups": groups},
             "batch": counts,
-            "schedule": {"warmup_steps": warmup_steps, **asdict(cadence)},
+            "warmup_steps": warmup_steps,
         }
     )
+
+
+def draws_in_force(drawn: Draws) -> InForce:
+    """Crops and flips of the training images, as they were drawn: `drawn`."""
+    return _json({"drawn": drawn.told()})
+
+
+def validations_in_force(curve: Sequence[Validation], best_step: int) -> InForce:
+    """When training was validated and when it ended: `validations`.
+
+    `steps_between` are the fewest and the most steps from one to the next; `after_best` is how many validations came
+    after the best, and how many steps.
+    """
+    steps = [point.step for point in curve]
+    between = np.diff(steps, prepend=0).tolist()
+    after = {"validations": sum(step > best_step for step in steps), "steps": steps[-1] - best_step}
+    found = {"number": len(steps), "steps_between": [min(between), max(between)], "after_best": after}
+    return _json({"validations": found})
 
 
 def coverage_in_force(coverage: Coverage) -> InForce:

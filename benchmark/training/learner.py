@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Literal
 
@@ -17,14 +18,14 @@ from benchmark.methods.registry import build_method
 from benchmark.seeding import derived_seed, stream
 from benchmark.training.context import Context
 from benchmark.training.failure import FoldFailure, raised_by_method
-from benchmark.training.in_force import InForce, coverage_in_force, training_in_force
+from benchmark.training.in_force import InForce, coverage_in_force, draws_in_force, training_in_force
 from benchmark.training.method_memory import MethodMemory
 from benchmark.training.optimisers import build_optimiser
-from protocols.audit import Audit
+from protocols.audit import Audit, AuditFailure
+from protocols.draws import Draws
 from protocols.fold import FoldImages, Indices
 from protocols.model import EmbeddingModel, normalised
 from protocols.sampler import BatchSampler, batch_plan
-from protocols.spec import Cadence
 from results.errors import ResultsError
 from results.strict import plain
 
@@ -48,6 +49,7 @@ class Learner:
         self._method_augmentation = np.random.default_rng(derived_seed(job.seed, "augmentation for the method"))
         self.method = _build(entry, n_classes, protocol.embedding.dim, hyperparameters, job).to(self._device).train()
         self._optimiser = build_optimiser(protocol.optimiser, model, self.method, entry, hyperparameters)
+        self._optimiser.register_step_post_hook(lambda *_: audit.optimiser_stepped())
         self._warmup_steps = protocol.optimiser.proxy_warmup_steps if family == "class" else 0
         self._context = Context(
             n_classes=n_classes,
@@ -78,12 +80,13 @@ class Learner:
         """The images of the next batch, their labels and the seeds of their augmentation."""
         chosen = self._sampler.next()
         labels = self._images.labels[chosen]
-        self._audit.batch(labels)
+        self._audit.batch_dealt(labels)
         return chosen, labels, _seeds(self._augmentation, len(chosen))
 
     def _step(self, chosen: Indices, labels: Indices, seeds: list[int]) -> None:
         """One batch through trunk, method and optimiser."""
         embeddings = self._model(self._train_images(chosen, seeds))
+        self._watch(labels)
         with self._methods_code():
             loss = self.method(embeddings, torch.from_numpy(labels).to(self._device, non_blocking=True))
             if self._penalty is not None:
@@ -100,6 +103,20 @@ class Learner:
         if self._after_step is not None:
             with self._methods_code():
                 self._after_step(self.n_steps, self._context)
+
+    def _watch(self, on_host: Indices) -> None:
+        """Have the audit told of what the method is given next: by the method itself, so that nothing comes between.
+
+        Only of the next call: a method may call itself. Labels on a device are not read, which would wait for it.
+        """
+
+        def tell(method: nn.Module, given: tuple[torch.Tensor, torch.Tensor]) -> None:
+            hook.remove()
+            embeddings, labels = given
+            told = labels.numpy() if labels.device.type == "cpu" else on_host
+            self._audit.batch_given(told, len(embeddings))
+
+        hook = self.method.register_forward_pre_hook(tell)
 
     def mean_loss(self) -> float:
         """The mean loss since the last call.
@@ -118,16 +135,16 @@ class Learner:
 
     def finish(self) -> None:
         """Prove that every step had its planned batch, and let the method see the network as training left it."""
-        self._audit.training_finished(self.n_steps)
+        self._audit.training_finished(self.n_steps, self._images.drawn.n_images)
         self._call("finish", self._context)
 
-    def in_force(self, cadence: Cadence) -> InForce:
-        """Optimiser, batches and schedule as they are."""
-        return training_in_force(self._optimiser, self._sampler.counts, self._warmup_steps, cadence)
+    def in_force(self) -> InForce:
+        """Optimiser and batches as they are."""
+        return training_in_force(self._optimiser, self._sampler.counts, self._warmup_steps)
 
-    def coverage(self) -> InForce:
-        """Which share of the training images and classes the batches so far had."""
-        return coverage_in_force(self._sampler.coverage())
+    def seen(self) -> InForce:
+        """Which share of the training images and classes the batches so far had, and what was drawn for the images."""
+        return coverage_in_force(self._sampler.coverage()) | draws_in_force(self._images.drawn)
 
     def after_validation(self, map_at_r: float) -> None:
         """Tell the method what the validation found."""
@@ -145,7 +162,8 @@ class Learner:
             "method": self._memory.state(),
             "optimiser": self._optimiser.state_dict(),
             "sampler": self._sampler.state_dict(),
-            "batches_checked": self._audit.batches_checked(),
+            "steps_checked": self._audit.steps_checked(),
+            "drawn": asdict(self._images.drawn),
             "augmentation": [random.bit_generator.state for random in (self._augmentation, self._method_augmentation)],
             "method_hooks": self._context.generator.get_state(),
         }
@@ -157,7 +175,8 @@ class Learner:
         self._memory.restore(state["method"])
         self._optimiser.load_state_dict(state["optimiser"])
         self._sampler.load_state_dict(state["sampler"])
-        self._audit.resume(state["batches_checked"])
+        self._audit.resume(state["steps_checked"])
+        self._images.drawn = Draws(**state["drawn"])
         self._augmentation.bit_generator.state, self._method_augmentation.bit_generator.state = state["augmentation"]
         self._context.generator.set_state(state["method_hooks"])
 
@@ -188,6 +207,8 @@ class Learner:
         """An error from inside is the method's, unless a loss before it was already not finite."""
         try:
             yield
+        except AuditFailure:  # of what the method was given
+            raise
         except (Exception, SystemExit) as error:
             if self._losses:
                 self.mean_loss()

@@ -31,7 +31,13 @@ from benchmark.training.embeddings import save_embeddings
 from benchmark.training.failure import FoldFailure, is_out_of_memory, one_line
 from benchmark.training.features import FrozenFeatures
 from benchmark.training.frozen import LinearModel, pretrained_embeddings
-from benchmark.training.in_force import InForce, images_in_force, network_in_force, numerics_in_force
+from benchmark.training.in_force import (
+    InForce,
+    images_in_force,
+    network_in_force,
+    numerics_in_force,
+    validations_in_force,
+)
 from benchmark.training.learner import Learner, rows_by_batch
 from protocols.audit import Audit, AuditFailure
 from protocols.errors import ProtocolError
@@ -105,8 +111,9 @@ class FoldTraining:
             raise FoldFailure("method-error", f"{self.job.method} changed since this suite began; start it again.")
         with self._phase("setup"):
             self.images = FoldImages(self.bench.index, self.bench.images, self.bench.split, self.job.fold)
-            self.in_force |= images_in_force(self.images.transform) | numerics_in_force()
+            self.in_force |= images_in_force(self.images) | numerics_in_force()
             self.audit.trunk_input(self.images.eval_probe, partial(self.images.train_probe, seed=self.job.seed))
+            self.audit.random_crops(self.images.transform.draw)
             self.audit.classes_disjoint(
                 self.images.targets,
                 train=self.images.train,
@@ -159,7 +166,7 @@ class FoldTraining:
         self.learner = learner
         last = self.protocol.schedule.max_steps
         cadence = self.protocol.schedule.cadence_for(self.bench.index.standard_name)
-        self.in_force |= learner.in_force(cadence)
+        self.in_force |= learner.in_force()
         self.model.train()
         if self.resume and (state := self.checkpoint.read()) is not None:
             self._restore(learner, state)
@@ -171,7 +178,8 @@ class FoldTraining:
             with self._phase("checkpoint"):
                 self.checkpoint.write(partial(self._state, learner))
         learner.finish()
-        self.in_force |= learner.coverage()
+        assert self.best_step is not None
+        self.in_force |= learner.seen() | validations_in_force(self.curve, self.best_step)
         self.model.load_state_dict(self.best_weights)
         if self.bench.keep_checkpoints and self.bench.checkpoints is not None and self.job.purpose == "final":
             save_best_weights(self.bench.checkpoints, self.job.id, self.best_weights)
@@ -231,18 +239,19 @@ class FoldTraining:
         return max(self.peak_memory_before, peak_memory_bytes(self.bench.device))
 
     def _test_images_opened(self) -> int:
-        return self.test_images_opened_before + self.images.test_images_opened
+        return self.test_images_opened_before + int(self.images.test_images_opened.sum())
 
     def _finish(self) -> None:
         if self.network is not None:
             self.audit.batchnorm_unchanged(self.network)
-        opened_before = self._test_images_opened()
-        if self.job.purpose == "final":
+        before, opened = self._test_images_opened(), self.images.test_images_opened
+        final = self.job.purpose == "final"
+        if final:
             with self._phase("test"):
                 self.images.open_test()
                 self.test = self._evaluate(self.images.test, save=True)
-        opened, expected = self._test_images_opened(), len(self.images.test) if self.job.purpose == "final" else 0
-        self.audit.test_images_opened(before=opened_before, within=opened - opened_before, expected=expected)
+        within = self.images.test_images_opened - opened
+        self.audit.test_images_opened(before=before, within=within, final=final)
 
     def _evaluate(self, indices: Indices, save: bool = False) -> Evaluation:
         embeddings = self._embed(indices)
@@ -297,7 +306,7 @@ class FoldTraining:
             curve=tuple(self.curve),
             best_step=self.best_step,
             n_steps=steps,
-            n_images_seen=steps * self.protocol.batch.size,
+            n_images_seen=self.audit.n_images_seen,
             validation=self.best.metrics if self.best and not failed else None,
             test=self.test.metrics if self.test and not failed else None,
             evaluation_audit=asdict(self.test.audit) if self.test and not failed else None,

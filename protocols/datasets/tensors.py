@@ -3,7 +3,7 @@
 If the evaluation tensors of the whole data set fit `LIMIT_BYTES`, each is kept after its first use, and where training
 sees what evaluation sees, a batch is one gather. Elsewhere crops are cut out of the cache on disk, if there is one; or
 else resized uint8 images are kept until they fill `LIMIT_BYTES`, and the rest is decoded each time. Nothing of this
-changes a value. An image counts as opened once its tensor was handed out.
+changes a value. Every tensor that is handed out is counted, and what was drawn for it is noted.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from torch import Tensor
 from protocols.datasets.cache import PixelCache
 from protocols.datasets.device import DeviceImages
 from protocols.datasets.index import ImageIndex
+from protocols.draws import Draws, noted_in
 from protocols.spec import Input, Transforms
 from protocols.transforms import ImageTransforms, Pixels
 
@@ -69,7 +70,8 @@ class ImageTensors:
         self._resized = _Resized(LIMIT_BYTES)
         on_device = torch.device(device).type == "cuda" and not input.per_image
         self._on_device = DeviceImages(self.transform, torch.device(device), self._resize) if on_device else None
-        self._opened = np.zeros(index.n_images, bool)
+        self._times_opened = np.zeros(index.n_images, np.int64)
+        self.drawn = Draws()
 
     def eval(self, indices: Indices) -> Tensor:
         """Evaluation tensors, (B, C, crop_px, crop_px) float32 in the order asked.
@@ -89,7 +91,7 @@ class ImageTensors:
                 self._kept[image] = self.transform.eval_from_resized(self._read(image))
                 self._is_kept[image] = True
             batch = self._kept.index_select(0, torch.from_numpy(wanted))
-        self._opened[wanted] = True
+        self.count_opened(wanted)
         return batch
 
     def train(self, indices: Indices, seeds: Sequence[int]) -> Tensor:
@@ -104,13 +106,14 @@ class ImageTensors:
         if self.transform.training_is_evaluation:
             return self.eval(indices)
         wanted = np.asarray(indices, np.int64)
-        if self._on_device is not None:
-            batch = self._on_device.train(wanted.tolist(), seeds)
-        else:
-            batch = torch.empty(len(wanted), *self._shape)
-            for place, (image, seed) in enumerate(zip(wanted.tolist(), seeds, strict=True)):
-                batch[place] = self.transform.train_from_resized(self._resize(image), seed)
-        self._opened[wanted] = True
+        with noted_in(self.drawn):
+            if self._on_device is not None:
+                batch = self._on_device.train(wanted.tolist(), seeds)
+            else:
+                batch = torch.empty(len(wanted), *self._shape)
+                for place, (image, seed) in enumerate(zip(wanted.tolist(), seeds, strict=True)):
+                    batch[place] = self.transform.train_from_resized(self._resize(image), seed)
+        self.count_opened(wanted)
         return batch
 
     def eval_probe(self, image: Pixels) -> Tensor:
@@ -125,18 +128,19 @@ class ImageTensors:
             return self.transform.train_tensor(image, seed)
         return self._on_device.sharing_nothing(self.transform.resize(image)).train([0], [seed])[0].cpu()
 
-    def opened(self, indices: Indices) -> int:
-        """How many distinct images among these were handed out through this object."""
-        return int(self._opened[np.unique(np.asarray(indices, np.int64))].sum())
+    def times_opened(self, indices: Indices) -> NDArray[np.int64]:
+        """How often each of these images was handed out through this object, in the order asked."""
+        times: NDArray[np.int64] = self._times_opened[np.asarray(indices, np.int64)]
+        return times
 
     def count_opened(self, indices: Indices) -> None:
-        """Count images as opened of which something else than the tensor is used."""
-        self._opened[np.asarray(indices, np.int64)] = True
+        """Count images as opened once more, also those of which something else than the tensor is used."""
+        np.add.at(self._times_opened, np.asarray(indices, np.int64), 1)
 
     def fresh(self) -> Self:
-        """The same images and caches with an empty record of what was opened: one for each job of a process."""
+        """The same images and caches with an empty record of what was opened and drawn: for each job of a process."""
         other = copy(self)
-        other._opened = np.zeros_like(self._opened)
+        other._times_opened, other.drawn = np.zeros_like(self._times_opened), Draws()
         return other
 
     def _resize(self, image: int) -> Pixels:
