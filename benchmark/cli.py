@@ -134,7 +134,7 @@ def list_methods(
 ) -> None:
     """List the methods, installed plug-ins too, with their search spaces and sources."""
     from benchmark.commands.listings import details, table
-    from benchmark.methods.listing import method_line, method_lines, method_notes
+    from benchmark.methods.listing import composers_text, method_line, method_lines, method_notes
     from benchmark.methods.registry import method_entry
 
     lines, problems = ([method_line(method_entry(name))], []) if name else method_lines()
@@ -145,6 +145,7 @@ def list_methods(
         say(method_notes(method_entry(name)))
     else:
         console.print(table(lines, ("name", "family", "space")))
+        say(f"\n{composers_text()}")
     for problem in problems:
         say_error(f"left out: {problem}")
 

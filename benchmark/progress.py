@@ -17,6 +17,7 @@ from benchmark.console import say
 from benchmark.jobs import Job, Work
 from benchmark.methods.entry import Value
 from benchmark.oversight.plan_text import hours_text
+from benchmark.remarks import short_classes
 from results.record import FoldRecord, Record
 from results.repeats import ONE_MODEL
 
@@ -33,11 +34,17 @@ class SuiteProgress:
     """A listener of `benchmark.suite.Driver`.
 
     `expected` is the work of each method in which nothing fails; `trials_told` counts the trials that earlier commands
-    have finished, of which the driver will not speak again.
+    have finished, of which the driver will not speak again. `said` is what one command says once, though it may run its
+    suite several times.
     """
 
     def __init__(
-        self, expected: Mapping[str, int], n_folds: int, console: Console, trials_told: Mapping[str, int] | None = None
+        self,
+        expected: Mapping[str, int],
+        n_folds: int,
+        console: Console,
+        trials_told: Mapping[str, int] | None = None,
+        said: set[str] | None = None,
     ) -> None:
         self._expected, self._n_folds, self._console = dict(expected), n_folds, console
         self._done = Counter({method: n_folds * trials for method, trials in (trials_told or {}).items()})
@@ -47,6 +54,7 @@ class SuiteProgress:
         self._steps = Counter({(method, "search"): trials for method, trials in (trials_told or {}).items()})
         self._numbers: dict[_Step, int] = {}  # of trials and runs that have begun
         self._said_waiting: set[str] = set()
+        self._said = set() if said is None else said
         self._bars = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
@@ -87,6 +95,9 @@ class SuiteProgress:
             folds.append(found["map_at_r"] if found and record.outcome == "done" else None)
             if record.outcome == "failed":
                 self._say(f"{method}: {work.purpose} fold {work.fold} failed, {record.reason}: {record.message}")
+            if fresh and "short classes" not in self._said and (remark := short_classes(record)):
+                self._said.add("short classes")
+                self._say(remark)
             if len(folds) == (1 if work.method in ONE_MODEL else self._n_folds):
                 self._step_done(method, work, self._numbers.pop(step), self._open.pop(step), fresh)
         self._move(method)

@@ -21,8 +21,9 @@ def published_values(entry: MethodEntry, key: str, bench: Bench) -> dict[str, Va
     space = bench.space(entry)
     if not space:
         return {}
-    source, _, dataset = key.partition(":")
-    found = entry.published.get(f"{source}:{_SHORT.get(dataset, dataset)}")
+    source, _, rest = key.partition(":")
+    dataset, dash, variant = rest.partition("-")
+    found = entry.published.get(f"{source}:{_SHORT.get(dataset, dataset)}{dash}{variant}")
     if found is None:
         known = ", ".join(entry.published) or "none; search it, or leave the method out"
         hint = did_you_mean(key, entry.published)

@@ -5,7 +5,7 @@ Everything that can be wrong is looked for before the first job: names, fields, 
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import optuna
 from rich.console import Console
@@ -51,6 +51,7 @@ class Suite:
     workers: int
     given: dict[str, dict[str, Value]]  # hyper-parameters that no search chose, by method
     scheduler: Scheduler | None = None  # of the Dask cluster, whose workers are as many as there are
+    said: set[str] = field(default_factory=set)  # told once a command, which may run it part by part
 
 
 def assemble(options: SuiteOptions, published: str | None = None, decode: bool = True) -> Suite:
@@ -157,7 +158,7 @@ def run_suite(suite: Suite, store: Store, phases: Sequence[str], console: Consol
     bench = replace(suite.bench, checkpoints=checkpoints)  # jobs outside a suite have none
     executor = make_executor(suite.executor, bench, suite.workers, store, suite.scheduler)
     try:
-        bars = SuiteProgress(expected, suite.bench.n_folds, console, told)
+        bars = SuiteProgress(expected, suite.bench.n_folds, console, told, suite.said)
         with interruptible(), database_errors(store), bars as progress:
             storage = open_trials(store)
             driver = Driver(bench, store, executor, progress)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from reports.elsewhere import elsewhere
 from reports.frame import BASELINES, COMPARISON, SETTINGS, VARIANT, Column
-from reports.headings import numbered, printable
+from reports.headings import numbered, printable, short
 from reports.marks import with_best
 from reports.statistics.intervals import mean_interval
 from reports.tables import Cell, Row, Table
@@ -113,10 +113,21 @@ def variant_labels(variants: list[tuple[str, ...]]) -> dict[tuple[str, ...], str
         rivals = [other for other in variants if other[0] == method]
         marks = [code or "built in"] if len({other[1] for other in rivals}) > 1 else []
         if len({other[2] for other in rivals}) > 1:
-            values = json.loads(hyperparameters or "{}")
-            marks.append(", ".join(f"{name}={value}" for name, value in values.items()) or "no winner")
+            marks.append(_values(hyperparameters, {other[2] for other in rivals}))
         labels[variant] = printable(f"{method} ({'; '.join(marks)})" if marks else method)
     return labels
+
+
+def _values(hyperparameters: str, rivals: set[str]) -> str:
+    """Hyper-parameters for people: four digits of a longer number, all where a rival has another that begins so."""
+    own = json.loads(hyperparameters or "{}")
+    others = [json.loads(rival or "{}") for rival in rivals]
+    words = []
+    for name, value in own.items():
+        alike = {json.dumps(other[name]) for other in others if name in other and short(other[name]) == short(value)}
+        is_long = isinstance(value, float) and float(short(value)) != value
+        words.append(f"{name}={short(value) if is_long and len(alike) == 1 else value}")
+    return ", ".join(words) or "no winner"
 
 
 def _cells(runs: pd.DataFrame) -> dict[Column, Cell]:

@@ -44,6 +44,7 @@ YEARS = {  # of the paper that the method's entry names first
     "norm-softmax-sampled": 2019,
     "snr": 2019,
     "soft-triple": 2019,
+    "soft-triple-s": 2019,
     "contrastive-cosine": 2020,
     "proxy-anchor": 2020,
     "proxy-nca++": 2020,

@@ -65,6 +65,14 @@ def test_queries_search_the_gallery_for_recall_too(tmp_path: Path) -> None:
     assert bench.evaluate(vectors, test).metrics == wanted.metrics
 
 
+def test_a_search_space_holds_for_the_smallest_fold(tmp_path: Path) -> None:
+    bench = tiny_bench(tmp_path, "kind=balanced")
+    sizes = {bench.n_classes(fold) for fold in range(bench.n_folds)}
+    assert sizes == {13, 14}
+    assert bench.fewest_classes == 13
+    assert bench.space(method_entry("hpl-proxy-nca"))["n_coarse_1"].high == 13 // 2  # half of the classes
+
+
 def test_definitions_of_another_version_are_never_computed(tmp_path: Path) -> None:
     bench = tiny_bench(tmp_path, "metrics_version=2")
     test = bench.index.indices_of(bench.split.test)

@@ -148,6 +148,13 @@ def test_the_space_and_the_published_values_are_the_papers() -> None:
     assert large == small | {"n_proxies": 4, "pool_size": 7}
 
 
+def test_the_published_variants_differ_from_the_papers_setting_in_what_they_are_named_for() -> None:
+    published = METHODS["ccp-contrastive"].published
+    for dataset in ("ccp:cub200", "ccp:cars196", "ccp:sop", "ccp:inshop"):
+        assert published[f"{dataset}-s"] == published[dataset] | {"n_proxies": 1}
+        assert published[f"{dataset}-code"] == published[dataset] | {"batch_weight": 0.1}
+
+
 def test_a_value_left_out_is_named_and_the_batch_weight_may_be() -> None:
     assert build_method(METHODS["ccp-contrastive"], 5, 8, VALUES).batch_weight == 0.0
     with pytest.raises(BenchmarkError, match="ccp-contrastive: no value for lambda, neg_margin"):
@@ -436,6 +443,33 @@ def test_the_summary_is_plain_and_measures_both_ends_of_every_problem() -> None:
     lone = Bed({**VALUES, "n_proxies": 1}).method.summary()["problems"][0]["start"]
     assert lone["spread"] is None
     assert lone["covering_radius"] == lone["covering_radius_over_k"]
+
+
+def mean_radius(pool: torch.Tensor, proxies: torch.Tensor) -> float:
+    """The largest distance of a pool's image to the nearest proxy of its class, mean over classes; by loops."""
+    classes = zip(pool, normalize(proxies).reshape(N_CLASSES, -1, DIM), strict=True)
+    return float(np.mean([max(min((x - p).norm().item() for p in known) for x in some) for some, known in classes]))
+
+
+@pytest.mark.parametrize("ends_by_itself", [True, False])
+def test_an_end_measures_the_best_proxies_among_images_as_the_network_embeds_them_by_then(ends_by_itself) -> None:
+    bed = Bed(VALUES)
+    bed.validate(0.5)
+    best = bed.method.proxies.detach().clone()
+    moves = torch.Generator().manual_seed(3)
+    with torch.no_grad():  # as far as many steps would
+        for weight in (bed.method.proxies, bed.model.embedder.weight):
+            weight.add_(torch.randn(weight.shape, generator=moves))
+    bed.validate(0.5, 0.5)
+    present = bed.method.proxies.detach().clone()
+    if ends_by_itself:
+        bed.validate(0.5)
+    else:
+        bed.method.finish(bed.context)
+    found = bed.method.summary()["problems"][0]["end"]["covering_radius"]
+    pool = bed.embed(bed.asked[-1]).reshape(N_CLASSES, VALUES["pool_size"], DIM)
+    assert found == pytest.approx(mean_radius(pool, best), rel=1e-4)
+    assert found != pytest.approx(mean_radius(pool, present), rel=0.01)
 
 
 LONGER = ("max_steps=14", "cadence.evaluate_every_steps=2", "cadence.patience=6", "lr=1e-7")

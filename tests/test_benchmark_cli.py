@@ -1,14 +1,16 @@
 """The command line where all goes well: what each command prints, where it writes, and that no work is done twice."""
 
 import json
+import re
 import sqlite3
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from conftest import SEARCHED, Command, Launch, draw_images, ended, options, write_loss
 from standard_trees import inshop_tree
 
-from benchmark.methods.registry import METHODS
+from benchmark.methods.registry import COMPOSERS, METHODS
 from protocols.catalogue import CATALOGUE, PUBLISHED
 from results.store import Store
 
@@ -81,11 +83,18 @@ def test_a_finished_command_run_again_does_nothing_and_says_so(mlrc: Command, su
     assert trials == {"done": 2, "failed": 0, "of": 2}
 
 
-def test_worker_processes_give_the_bits_of_one_process(mlrc: Command, images: Path, tmp_path: Path) -> None:
+def test_worker_processes_give_the_bits_of_one_process_and_a_difference_is_seen(
+    mlrc: Command, images: Path, tmp_path: Path, three_executors: ModuleType
+) -> None:
     inline = mlrc("run", "contrastive", *options(images, tmp_path / "inline.db"), "--json")
     spread = options(images, tmp_path / "spread.db")
     spread[spread.index("inline")] = "processes"
     assert mlrc("run", "contrastive", *spread, "--workers", "2", "--json").json == inline.json
+    wanted, found = (three_executors.found_in(tmp_path / name) for name in ("inline.db", "spread.db"))
+    assert found == wanted
+    assert three_executors.counted(wanted, found) == {"embeddings": [2, 2], "record": [7, 7], "search": [1, 1]}
+    name = next(name for name in wanted if name.startswith("record"))
+    assert three_executors.counted({**wanted, name: {**wanted[name], "seed": -1}}, found)["record"] == [6, 7]
 
 
 def test_a_repeated_trial_counts_and_costs_nothing(mlrc: Command, images: Path, tmp_path: Path) -> None:
@@ -168,6 +177,16 @@ def test_methods_lists_every_method_with_space_and_source(mlrc: Command) -> None
     assert METHODS["ms"].source.partition(",")[0] in mlrc("methods", "ms").out
 
 
+def test_methods_lists_what_can_be_made_of_others_and_shows_it_by_the_name_that_it_lists(mlrc: Command) -> None:
+    listed = re.findall(r"^  ([a-z0-9-]+)\(NAME\)  +\S", mlrc("methods").out, flags=re.MULTILINE)
+    assert set(listed) == set(COMPOSERS)
+    for composer in listed:
+        base = "ms-miner" if composer in ("ccp", "xbm") else "cosface"
+        (line,) = mlrc("methods", f"{composer}({base})", "--json").json
+        assert line["name"] == f"{composer}({base})"
+    assert {"n_coarse_1", "n_coarse_2"} <= mlrc("methods", "hpl3(cosface)", "--json").json[0]["space"].keys()
+
+
 def test_methods_lists_installed_plug_ins_and_names_those_that_cannot_serve(
     mlrc: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,11 +265,13 @@ def test_without_a_command_the_help_is_shown(mlrc: Command) -> None:
 # --- as a process of its own
 
 
-def test_paths_with_spaces_and_other_scripts_work_under_the_c_locale(launch: Launch, tmp_path: Path) -> None:
+def test_paths_with_spaces_and_other_scripts_work_under_the_c_locale_and_a_store_is_one_file_in_the_end(
+    launch: Launch, tmp_path: Path
+) -> None:
     folder = tmp_path / "Bilder für 距離"
     folder.mkdir()
     draw_images(folder / "données", n_classes=8, n_images=2)
-    loss = write_loss(folder / "mon écart.py", "return embeddings[0, 0]")
+    loss = write_loss(folder / "mon écart.py", "return self.x * embeddings[0, 0]", SEARCHED)
     suite = options(folder / "données", folder / "größe.db")
     done = ended(launch("run", loss, *suite, "--out", folder / "résultats", "--json", LC_ALL="C"))
     assert done.code == 0, done.err
@@ -258,11 +279,6 @@ def test_paths_with_spaces_and_other_scripts_work_under_the_c_locale(launch: Lau
     assert table["dataset"]["name"] == "données"
     assert table["rows"][0]["method"] == loss
     assert "mon écart.py" in (folder / "résultats" / "results.md").read_text(encoding="utf-8")
-
-
-def test_a_store_is_one_file_once_the_command_has_ended(launch: Launch, images: Path, tmp_path: Path) -> None:
-    done = ended(launch("run", "contrastive", *options(images, tmp_path / "store.db")))
-    assert done.code == 0, done.err
-    assert sorted(path.name for path in tmp_path.glob("store.db*")) == ["store.db", "store.db.embeddings"]
-    with sqlite3.connect(tmp_path / "store.db") as connection:
+    assert sorted(path.name for path in folder.glob("größe.db*")) == ["größe.db", "größe.db.embeddings"]
+    with sqlite3.connect(folder / "größe.db") as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)

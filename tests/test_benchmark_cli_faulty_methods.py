@@ -1,9 +1,10 @@
 """Methods that go wrong: exit 4, their folds kept as failed with the reason, and the numbers of all other methods."""
 
+import sys
 from pathlib import Path
 
 import pytest
-from conftest import SEARCHED, Command, Launch, ended, folds_in, lines_of, options, write_loss
+from conftest import SEARCHED, Command, folds_in, lines_of, options, write_loss
 
 import reports.rehearsal
 
@@ -125,14 +126,16 @@ def test_a_file_that_changed_since_its_search_is_another_method(
 
 
 def test_a_search_space_that_changed_is_refused_and_the_old_trials_stay(
-    launch: Launch, mlrc: Command, suite: list[str], store: Path, tmp_path: Path
+    mlrc: Command, suite: list[str], store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Spaces that share no point: a value that both propose would be found in the store and not run again.
     body = SEARCHED.replace("0.0, 1.0", "*map(float, open('bounds.txt').read().split())")
     loss = write_loss(tmp_path / "loss.py", "return self.x * embeddings[0, 0]", body)
     (tmp_path / "bounds.txt").write_text("0 1")
-    assert ended(launch("search", loss, *suite)).code == 0
+    assert mlrc("search", loss, *suite).code == 0
     (tmp_path / "bounds.txt").write_text("2 3")
+    for name in [name for name in sys.modules if name.startswith("mlrc_method_")]:
+        monkeypatch.delitem(sys.modules, name)  # the next command, a process of its own, runs the file again
     widened = mlrc("search", loss, *suite)
     assert widened.code == 4
     assert "its search space is not the one" in lines_of(widened)[-1]

@@ -1,5 +1,7 @@
 """`mlrc record` shows what a record proves: its checks, what was in force, what made it; found by how its id begins."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,20 @@ def test_a_record_that_is_not_there_is_one_line(mlrc: Command, made: tuple[Path,
         in mlrc("record", "nothing", "--store", store).refusal()
     )
     assert "no store there yet" in mlrc("record", "--store", tmp_path / "none.db").refusal()
+
+
+def test_what_a_store_holds_is_listed_without_torch_whose_import_takes_seconds(
+    made: tuple[Path, FoldRecord], tmp_path: Path
+) -> None:
+    store, record = made
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from benchmark.cli import main\n"
+        "for command in ('record', 'status', 'report'):\n"
+        "    try:\n        main([command, '--store', sys.argv[1]])\n"
+        "    except SystemExit as left:\n        assert not left.code, command\n"
+    )
+    command = [sys.executable, "-c", code, str(store)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert record.id in done.stdout

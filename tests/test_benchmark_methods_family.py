@@ -66,7 +66,7 @@ def triplet_semihard(x, y, w, margin):
     for a, p in pairs(y, True):
         for n in range(len(y)):
             gap = distance(x[a], x[n]) ** 2 - distance(x[a], x[p]) ** 2
-            if y[n] != y[a] and 0 < gap <= margin:
+            if y[n] != y[a] and 0 < gap < margin:
                 found.append(margin - gap)
     return mean(found)
 
@@ -155,6 +155,12 @@ def test_semi_hard_triplets_are_chosen_by_squared_distances_too() -> None:
     x = 0.3 * embeddings(y)  # where distances differ by more than their squares
     found = built("triplet-semihard", {"margin": 0.05})(torch.from_numpy(x), torch.from_numpy(y)).item()
     assert found == pytest.approx(triplet_semihard(x, y, None, 0.05), rel=1e-6)
+
+
+def test_a_negative_that_is_farther_by_exactly_the_margin_is_not_semi_hard() -> None:
+    x = torch.tensor([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0], [0.0, 0.75]], dtype=torch.float64)
+    y = torch.tensor([0, 0, 1, 1])  # of the first pair the gaps are 0.75 and 0.3125, back 0 and 0.5625
+    assert built("triplet-semihard", {"margin": 0.75})(x, y).item() == pytest.approx((0.4375 + 0.1875) / 2)
 
 
 @pytest.mark.parametrize("name", FORMULAS)

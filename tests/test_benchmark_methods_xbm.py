@@ -119,8 +119,10 @@ def test_the_record_of_a_job_says_how_many_steps_had_the_memory(soon, tmp_path) 
     assert with_memory.curve[1].loss > plain.curve[1].loss
 
 
-def test_the_short_name_and_the_composed_one_are_one_method() -> None:
-    assert method_entry("xbm(contrastive)") is METHODS["xbm-contrastive"]
+def test_a_short_name_and_the_composed_one_are_one_method() -> None:
+    for base in ("contrastive", "contrastive-cosine"):
+        assert method_entry(f"xbm({base})") is METHODS[f"xbm-{base}"]
+        assert METHODS[f"xbm-{base}"].name == f"xbm-{base}"
 
 
 def test_every_pair_loss_that_takes_references_can_have_a_memory(soon) -> None:

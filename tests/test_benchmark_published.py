@@ -8,28 +8,27 @@ from conftest import Command, folds_in
 from tiny import tiny_bench
 
 from benchmark.errors import BenchmarkError
+from benchmark.methods.classes import middle_of
 from benchmark.methods.entry import W_LR
-from benchmark.methods.registry import METHODS, method_entry
+from benchmark.methods.registry import METHODS, build_method
 from benchmark.published import published_values
 from reports.frame import runs_frame
 from reports.tabulation import result_tables
 from results.reference.hyperparameters import published_hyperparameters, published_keys
+from results.reference.published import published_values as published_figures
 from results.store import Store
-
-COMPOSED = {"xbm(contrastive-cosine)": method_entry("xbm(contrastive-cosine)")}
 
 
 def test_every_published_value_of_the_code_is_a_row_of_the_table_and_every_row_is_in_the_code() -> None:
-    entries = METHODS | COMPOSED
-    in_code = {(name, key): dict(values) for name, entry in entries.items() for key, values in entry.published.items()}
+    in_code = {(name, key): dict(values) for name, entry in METHODS.items() for key, values in entry.published.items()}
     assert in_code == published_hyperparameters()
 
 
-def test_a_paper_has_three_or_eight_settings_and_each_reality_check_method_all_of_its_own() -> None:
+def test_a_paper_has_four_settings_in_its_variants_and_each_reality_check_method_all_of_its_own() -> None:
     keys = {key for _, key in published_hyperparameters()}
     plain = {f"ccp:{dataset}" for dataset in ("cub200", "cars196", "sop", "inshop")}
     reality_check = {"mlrc:cub200", "mlrc:cars196", "mlrc:sop", "mlrc:cub200-batch256"}
-    assert keys == reality_check | plain | {f"{key}-{size}" for key in plain for size in "sl"}
+    assert keys == reality_check | plain | {f"{key}-{variant}" for key in plain for variant in ("s", "l", "code")}
     methods = {method for method, key in published_hyperparameters() if key.startswith("mlrc:")}
     assert len(methods) == 14
     assert all((method, key) in published_hyperparameters() for method in methods for key in reality_check)
@@ -45,6 +44,16 @@ def test_figures_known_by_heart_are_in_the_table() -> None:
         **{"lambda": 2e-4, "n_proxies": 4, "pool_size": 7, "batch_weight": 0},
         **{"pos_margin": 0.2858, "neg_margin": 0.513},
     }
+    assert values["soft-triple-s", "ccp:sop"] == {"la": 100, "margin": 0.3145}
+    assert values["soft-triple-s", "ccp:inshop"] == {"la": 20, "margin": 0.01}
+
+
+def test_a_method_has_as_many_centres_a_class_as_the_published_figures_that_bear_its_name() -> None:
+    noted = {(value.method, value.note) for value in published_figures() if "per class" in value.note}
+    assert {name for name, _ in noted} == {"soft-triple", "soft-triple-s"}
+    for name, note in noted:
+        (centres,) = build_method(METHODS[name], 6, 8, middle_of(METHODS[name].space(6))).parameters()
+        assert note.partition(" ")[0] == str(centres.numel() // (6 * 8))
 
 
 def test_values_are_told_by_themselves_where_the_protocol_fixes_a_learning_rate_too() -> None:
@@ -72,6 +81,35 @@ def test_a_data_set_may_be_named_in_short_and_a_method_without_a_space_needs_no_
     assert published_values(METHODS["ms"], "mlrc:cub", bench) == METHODS["ms"].published["mlrc:cub200"]
     assert published_values(METHODS["ms"], "ccp:cars", bench) == METHODS["ms"].published["ccp:cars196"]
     assert published_values(METHODS["untrained"], "mlrc:cub", bench) == {}
+
+
+@pytest.mark.parametrize(
+    ("method", "short", "key"),
+    [
+        ("ms", "mlrc:cub-batch256", "mlrc:cub200-batch256"),
+        ("xbm-contrastive", "ccp:cub-l", "ccp:cub200-l"),
+        ("xbm-contrastive-cosine", "ccp:cars-s", "ccp:cars196-s"),
+        ("ccp-ms", "ccp:cub-code", "ccp:cub200-code"),
+    ],
+)
+def test_a_variant_of_a_data_set_may_be_named_in_short_too(tmp_path: Path, method: str, short: str, key: str) -> None:
+    assert published_values(METHODS[method], short, tiny_bench(tmp_path)) == METHODS[method].published[key]
+
+
+def test_the_small_setting_of_ccp_and_that_of_its_code_are_run_as_they_are_named(
+    mlrc: Command, suite: list[str], store: Path
+) -> None:
+    for key in ("ccp:cub-s", "ccp:cub-code"):
+        assert mlrc("run", "ccp-contrastive", *suite, "--published", key).code == 0
+    used = [fold.identity.hyperparameters for fold in folds_in(store)]
+    assert {(values["n_proxies"], values["pool_size"], values["batch_weight"]) for values in used} == {
+        (1, 12, 0.0),
+        (8, 12, 0.1),
+    }
+    assert [key for values in (used[0], used[-1]) for key in published_keys("ccp-contrastive", values)] == [
+        "ccp:cub200-s",
+        "ccp:cub200-code",
+    ]
 
 
 def test_run_with_published_values_searches_nothing_and_says_so_below_the_table(

@@ -15,9 +15,12 @@ from benchmark.cli import main
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
 # The same commands, with budgets that fit a test; what a reader types is left as it stands.
-BUDGETS = ("max_steps=1", "n_trials=1", "n_startup_trials=1", "n_runs=1")
-SMALL = ["--workers", "2", *(part for budget in BUDGETS for part in ("--set", budget))]
+BUDGETS = ("max_steps=1", "n_folds=2", "n_trials=1", "n_startup_trials=1", "n_runs=1")
+SMALL = [part for budget in BUDGETS for part in ("--set", budget)]
 JUDGED = [*SMALL[:-1], "n_runs=3"]  # fewer runs have no verdict
+# The imports of a worker are seconds: one for a method in a file and one for those that are put together, and a plan's.
+ON_A_WORKER = ("mlrc run my_loss.py", "mlrc run 'ccp(", "mlrc plan")
+RUNNING = ("run", "compare", "baseline", "plan")
 
 
 def commands() -> list[str]:
@@ -66,6 +69,8 @@ def run(command: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     elif arguments[0] in ("report", "status", "record", "export") and not (place / "runs" / "mlrc.db").exists():
         run("mlrc run pixels --data path/to/images", place, monkeypatch, capsys)  # what they speak of
     small = {"run": SMALL, "compare": JUDGED}.get(arguments[0], JUDGED if arguments[:2] == ["baseline", "save"] else [])
+    if arguments[0] in RUNNING:
+        small = [*small, *(("--workers", "1") if command.startswith(ON_A_WORKER) else ("--executor", "inline"))]
     with pytest.raises(SystemExit) as left:
         main([*arguments, *small])
     printed = capsys.readouterr()
@@ -76,6 +81,7 @@ def run(command: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 def test_there_are_commands_to_test() -> None:
     assert len(commands()) >= 6
     assert len(python_blocks()) == 2
+    assert all(any(command.startswith(beginning) for command in commands()) for beginning in ON_A_WORKER)
 
 
 @pytest.mark.parametrize("command", commands())

@@ -16,11 +16,12 @@ from matplotlib.tri import LinearTriInterpolator
 from reports.analyses.batch_size import batch_size
 from reports.analyses.catalogue import FIGURES, figure_named
 from reports.analyses.coarse_proxies import coarse_proxies
-from reports.analyses.drawing import Subject
+from reports.analyses.drawing import Drawing, Subject
 from reports.analyses.problems import steps_per_problem
 from reports.analyses.surface import delaunay, lambda_by_proxies, pool_by_proxies, surface
 from reports.errors import ReportError
 from reports.save import save_drawings
+from reports.style import svg
 from results.record import FoldRecord
 
 SUBJECT = Subject("mini@1", "c34d1f58254c", "things", "ab" * 6, "balanced", "cd" * 6, "ccp-contrastive")
@@ -179,6 +180,28 @@ def test_coarse_proxies_have_a_panel_for_each_level_and_bars_over_the_folds() ->
     assert points(single, stroke="#d55e00") == 0
     assert points(double, stroke="#d55e00") == 2  # the failed trial, in both panels
     assert (groups(single, "LineCollection"), groups(double, "LineCollection")) == (1, 2)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n_coarse", [3, 5, 10, 100])
+def test_coarse_proxies_that_are_the_same_in_all_trials_are_inside_of_the_panel(n_coarse: int) -> None:
+    same = [({"n_coarse_1": n_coarse, "omega_1": 0.1 * n}, [0.1 * n, 0.1 * n]) for n in range(1, 7)]
+    (drawing,) = coarse_proxies(search(*same, method="hpl-proxy-nca")).drawings
+    _inside(drawing, n_coarse)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_lambda_that_is_the_same_in_all_trials_is_inside_of_the_picture() -> None:
+    (drawing,) = lambda_by_proxies(search(*(ccp(1e-3, 4 + n, 0.1 * n, 0.1 * n) for n in range(1, 7)))).drawings
+    _inside(drawing, 1e-3)
+
+
+def _inside(drawing: Drawing, x: float) -> None:
+    """The point lies between the limits as they are drawn, with room on both sides."""
+    figure = drawing.figure()
+    svg(lambda: figure)
+    left, right = figure.axes[0].get_xlim()
+    assert left < 0.9 * x < 1.1 * x < right
 
 
 # --- problems

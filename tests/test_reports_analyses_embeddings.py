@@ -16,7 +16,7 @@ from reports.analyses.covering_radius import covering_radius, greedy_radii
 from reports.analyses.embedded import Embedded
 from reports.analyses.embedding_map import MOST_THUMBNAILS, THUMBNAIL, embedding_map, plane
 from reports.errors import ReportError
-from results.record import FoldRecord
+from results.record import FoldRecord, Identity
 
 
 class Pictures:
@@ -73,6 +73,23 @@ def test_several_methods_share_the_picture_of_the_covering_radius() -> None:
     (drawing,) = covering_radius(embedded(["x"] * 4, records, lambda job: random.normal(size=(4, 3)))).drawings
     found = lines(drawing)
     assert list(dict.fromkeys(line["method"] for line in found)) == ["a", "b (margin=0.2)", "b (margin=0.5)"]
+
+
+def test_the_covering_radius_says_its_distance_and_how_many_runs_there_are_in_one_spelling() -> None:
+    one, two = identity("final", 1, "a"), [identity("final", run, "b") for run in (1, 2)]
+    random = np.random.default_rng(0)
+
+    def words(*of: Identity) -> str:
+        records = [fold(each, number, 0.3) for each in of for number in (0, 1)]
+        (drawing,) = covering_radius(embedded(["x"] * 4, records, lambda job: random.normal(size=(4, 3)))).drawings
+        return " ".join(texts(drawn(drawing)))
+
+    assert "Runs of each method: 2." in words(*two)
+    said = words(one, *two)
+    assert "Runs: a 1, b 2." in said
+    assert "covering radius (Euclidean distance)" in said
+    assert "centres" in said
+    assert "center" not in said
 
 
 def test_embeddings_that_are_not_one_for_each_image_and_runs_without_folds_are_refused() -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from scipy.stats import t
 from test_reports_tables import fold_record, identity
 
+from benchmark.methods.registry import method_entry
 from protocols.catalogue import CCP_V1, LITE_V1, MLRC_V1
 from protocols.derive import derive
 from reports.errors import ReportError
@@ -82,6 +83,27 @@ def test_every_published_figure_of_the_protocol_and_data_set_is_listed_once() ->
     assert [len(one.figures) for one in found] == [90, 90]
     assert {figure.published.dataset for figure in found[1].figures} == {"cars196"}
     assert {figure.published.protocol for one in found for figure in one.figures} == {"mlrc@1"}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "name", "printed", "mean"),
+    [
+        ("cub200", "xbm(contrastive-cosine)", "C1-XBM-L", 0.2487),
+        ("sop", "soft-triple-s", "SoftTriple-S", 0.5077),
+        ("cub200", "soft-triple", "SoftTriple-L", 0.2602),
+    ],
+)
+def test_what_runs_record_is_held_against_the_figure_of_the_same_method(
+    dataset: str, name: str, printed: str, mean: float
+) -> None:
+    recorded = method_entry(name).name
+    found = figure(held_against(runs(recorded, mean, CCP_V1, dataset)), recorded)
+    assert (found.published.method_as_printed, found.published.mean, found.verdict) == (printed, mean, "agrees")
+
+
+def test_ten_centres_are_held_against_no_figure_of_one() -> None:
+    (found,) = held_against(runs("soft-triple", 0.5077, CCP_V1, "sop"))
+    assert {one.verdict for one in found.figures} == {Verdict.NOT_RUN}
 
 
 def test_two_variants_of_a_method_are_each_held_against_the_figure() -> None:

@@ -31,6 +31,7 @@ SEARCH = [
     *trial(4, (0.6, None)),  # failed
     *trial(5, (0.5, 0.7)),
 ]
+VALUES = ((None, 0.5), (0.2, 0.4), (0.1, 0.3), (0.6, None), (0.5, 0.7))
 
 
 def test_the_best_so_far_rises_with_each_better_trial_and_failed_trials_are_budget_too() -> None:
@@ -110,3 +111,19 @@ def test_the_figure_has_a_line_for_each_method_and_its_csv_the_numbers() -> None
     assert found["best_so_far"].tolist() == pytest.approx([0.2, 0.5])
     with pytest.raises(ReportError, match="no search with a finished trial"):
         search_budget(trial(1, (None, 0.5)))
+
+
+def test_lines_of_the_figure_are_told_apart_without_their_colours_and_marked_where_a_trial_is_better() -> None:
+    methods = [f"m{number}" for number in range(10)]
+    found = [line for method in methods for number in range(1, 6) for line in trial(number, VALUES[number - 1], method)]
+    (drawing,) = search_budget(found).drawings
+    figure = drawing.figure()
+    lines = figure.axes[0].get_lines()
+    assert len({(line.get_marker(), line.get_linestyle()) for line in lines}) == len(methods)
+    for line in lines:
+        marked = [line.get_xdata()[place] for place in line.get_markevery()]
+        assert [trial for trial in marked if trial != 1] == [2, 5]  # the first trial has no value to be marked
+    (legend,) = figure.legends
+    assert not legend.get_frame_on()
+    handles = legend.legend_handles
+    assert len({(handle.get_marker(), handle.get_linestyle()) for handle in handles}) == len(methods)

@@ -1,5 +1,6 @@
 """From records to table values: what is averaged, what is missing, and what never shares a table."""
 
+import json
 import math
 import random
 from dataclasses import replace
@@ -14,7 +15,7 @@ from protocols.spec import Protocol
 from reports.errors import ReportError
 from reports.frame import COLUMNS, runs_frame
 from reports.tables import Cell, Row, Table
-from reports.tabulation import result_tables
+from reports.tabulation import result_tables, variant_labels
 from results.record import FoldRecord, Identity, Provenance, Record, RunRecord
 
 METRICS = ("precision_at_1", "r_precision", "map_at_r")
@@ -194,6 +195,20 @@ def test_two_digests_under_one_title_give_two_tables() -> None:
 )
 def test_another_data_set_or_split_hash_is_another_table(change: dict[str, Any]) -> None:
     assert len(result_tables(runs_frame(runs_of("ms") + runs_of("ms", **change)))) == 2
+
+
+def test_values_of_variants_are_short_where_that_still_tells_them_apart() -> None:
+    lr, near = 10**-3.5, 10**-3.5 + 1e-12
+    variants = {"a": {"w_lr": lr, "alpha": 2.0}, "b": {"w_lr": 0.1234567, "alpha": 2.0, "n": 123456}}
+    of = {name: ("ms", "", json.dumps(values)) for name, values in variants.items()}
+    labels = variant_labels(list(of.values()))
+    assert labels[of["a"]] == "ms (w_lr=0.0003162, alpha=2.0)"
+    assert labels[of["b"]] == "ms (w_lr=0.1235, alpha=2.0, n=123456)"
+    of["near"] = ("ms", "", json.dumps({"w_lr": near, "alpha": 2.0}))
+    labels = variant_labels(list(of.values()))
+    assert labels[of["a"]] == f"ms (w_lr={lr}, alpha=2.0)"
+    assert labels[of["near"]] == f"ms (w_lr={near}, alpha=2.0)"
+    assert labels[of["b"]] == "ms (w_lr=0.1235, alpha=2.0, n=123456)"
 
 
 def test_variants_of_one_name_are_never_averaged_together() -> None:

@@ -20,7 +20,6 @@ def show_record(
 ) -> None:
     """Show one record in full: what was held fixed and proved, what was found, by which versions; or list all."""
     from benchmark.commands.listings import details, table
-    from benchmark.oversight.verify import find_record
     from results.record import to_json
     from results.searches import trial_numbers
 
@@ -36,6 +35,8 @@ def show_record(
                 columns = ("id", *told_apart, "method", "run", "fold", "outcome", "measured", "map_at_r")
                 console.print(table([_shown(line) for line in lines], columns, {"map_at_r": "MAP@R"}))
             return
+        from benchmark.oversight.verify import find_record  # here, so that the list does not wait for torch
+
         values = json.loads(to_json(find_record(opened, beginning)))
     if as_json:
         print_json(values)

@@ -9,15 +9,16 @@ solution, so the first problem has no such term. A problem ends when three valid
 and from new proxies, chosen by greedy k-center (`k_center.py`) among `pool_size` images of every class for those that
 the solution's proxies cover worst; the optimiser forgets the old ones. A pool smaller than P is raised to P times its
 size, and a pool of P images becomes the proxies as it is; a class with fewer images than the pool is drawn with
-replacement (`short_classes` of the record says how many are). Two settings with pools of one size are two trials:
-lambda is continuous, so a search does not repeat itself exactly.
+replacement (`short_classes` of the record says how many are, and a command says so once). Two settings with pools of
+one size are two trials: lambda is continuous, so a search does not repeat itself exactly.
 
 Proxies are embeddings and pass through the protocol's normalisation at every step, so distances lie between vectors of
 one kind. They learn as the network does, at its learning rate and weight decay: the released code multiplies theirs by
 1, the paper searches none, and its factor of 100 is for ProxyAnchor, ProxyNCA++ and SoftTriple. `batch_weight` is 0 in
-the paper and 0.1 in the released code; its range here is the one value 0, and another may be given. Unlike here, that
-code starts the first problem from the images farthest from the origin, and k-center compares embeddings before
-normalisation.
+the paper and 0.1 in the released code; its range here is the one value 0, and the published values "ccp:cub200-code",
+"ccp:sop-code", ... have 0.1. Those of CCP-S, one proxy a class, are "ccp:cub200-s", ...; their pool is CCP-L's, as no
+source tells another. Unlike here, the released code starts the first problem from the images farthest from the origin,
+and k-center compares embeddings before normalisation.
 """
 
 from collections.abc import Callable
@@ -121,7 +122,7 @@ class ChanceConstraints(nn.Module):
 
     @torch.no_grad()
     def finish(self, context: Context) -> None:
-        """Measure how the last problem's proxies lie among the images; one begun after the last step is none."""
+        """Measure how the last problem's best proxies lie among the images; one begun after the last step is none."""
         if self._step and self._problems[-1]["after_step"] == self._step:
             self._problems.pop()
         else:
@@ -130,6 +131,8 @@ class ChanceConstraints(nn.Module):
     def summary(self) -> dict[str, Any]:
         """The chain: of each problem its first step, length, lambda, best validation, and its proxies at both ends.
 
+        At both the pool is embedded by the network as it is then. `start` measures the new proxies; `end` those of the
+        best validation, which the network has left behind, and the present ones of a problem without a validation.
         `covering_radius` is the largest distance of one of the pool's images to the nearest proxy of its class,
         `covering_radius_over_k` its mean over the first 1 .. P proxies in the order of their choice, `spread` the mean
         distance between two proxies of a class (null for P = 1): means over classes.
@@ -179,6 +182,7 @@ class ChanceConstraints(nn.Module):
         self._problems.append({**problem, "best_step": None, "best_map_at_r": None, "start": self._measured(pool)})
 
     def _end_problem(self, pool: Tensor) -> None:
+        # Its solution's proxies, but not its solution's network: that would have to embed a pool of its own.
         self._problems[-1]["end"] = self._measured(pool, self._best_proxies)
 
     def _measured(self, pool: Tensor, proxies: Tensor | None = None) -> dict[str, float | None]:
@@ -256,7 +260,12 @@ def _entry(base: MethodEntry, name: str) -> MethodEntry:
         source=f"Gurbuz, Can, Alatan, WACV 2024, https://github.com/yetigurbuz/ccp-dml; {base.name}: {base.source}",
         formula="l(batch; proxies) + batch_weight l(batch; batch) + lambda/2 ||theta - theta_prev||^2, "
         f"l = {base.name}: {base.formula}",
-        published={key: {**_PUBLISHED[key], **base.published[key]} for key in _PUBLISHED if key in base.published},
+        published={
+            f"{key}{ending}": {**values, **changed, **base.published[key]}
+            for key, values in _PUBLISHED.items()
+            if key in base.published
+            for ending, changed in _VARIANTS.items()
+        },
     )
 
 
@@ -268,6 +277,11 @@ def _refuse_sizes(name: str, sizes: dict[str, int]) -> None:
 
 _SMALL: dict[str, Value] = {"lambda": 2e-4, "n_proxies": 8, "pool_size": 12, "batch_weight": 0.0}
 _LARGE: dict[str, Value] = {"lambda": 2e-4, "n_proxies": 4, "pool_size": 7, "batch_weight": 0.0}
+_VARIANTS: dict[str, dict[str, Value]] = {  # CCP-L by the paper, CCP-S, CCP-L by the released code
+    "": {},
+    "-s": {"n_proxies": 1},
+    "-code": {"batch_weight": 0.1},
+}
 _PUBLISHED = {"ccp:cub200": _SMALL, "ccp:cars196": _SMALL, "ccp:sop": _LARGE, "ccp:inshop": _LARGE}
 ENTRIES: dict[str, MethodEntry] = {  # those with a short name, by the name of their base
     base.name: _entry(base, f"ccp-{base.name}")

@@ -14,13 +14,13 @@ NAME is any loss whose only weight has one row a class. hpl-NAME and hpl-gt-NAME
 proxy-nca++ and proxy-anchor.
 
 The paper's coarse proxies: 500 on In-shop and SOP, 10 on Cars196; given, 12 on SOP and 48 genera on iNaturalist. What
-no source tells and this project chose: omega_0 = 1, no warm-up, all ranges. In hpl3's search n_coarse_2 may come out
-above n_coarse_1 / 2, as no range can depend on another value: that trial fails before its first step and never runs as
-something else.
+no source tells and this project chose: omega_0 = 1, no warm-up, all ranges. hpl3's space holds all n_coarse_2 that
+some n_coarse_1 allows; a search proposes one from 2 to n_coarse_1 / 2 (`benchmark.search.shares`). A larger one, which
+only a user can give, fails before the first step and never runs as something else.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, cast
 
@@ -147,6 +147,13 @@ def _refuse_size(name: str, found: int, most: int, why: str) -> None:
         raise BenchmarkError(f"{name} is {found}; it must be from 2 to {most} ({why}).")
 
 
+@dataclass(frozen=True, kw_only=True)
+class PyramidEntry(MethodEntry):
+    """A method of which some whole numbers may each be at most half of another: `halves` has that one's name."""
+
+    halves: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class _Variant:
     """What the hierarchy of a method is made of."""
@@ -154,6 +161,11 @@ class _Variant:
     n_coarse_levels: int = 1
     clustering: Clustering = "kmeans"
     is_given: bool = False
+
+    @property
+    def halves(self) -> dict[str, str]:
+        """Each coarse level above the first, with the one below it."""
+        return {f"n_coarse_{level}": f"n_coarse_{level - 1}" for level in range(2, self.n_coarse_levels + 1)}
 
     def space(self, n_classes: int) -> Space:
         """n_coarse_l from 2 to n_classes / 2^l; under a second level n_coarse_1 from 4, or no n_coarse_2 would fit."""
@@ -215,7 +227,7 @@ def compose(base: MethodEntry, prefix: str = "hpl") -> MethodEntry:
             clustering=variant.clustering,
         )
 
-    return replace(
+    entry = replace(
         base,
         name=name,
         build=build,
@@ -225,6 +237,9 @@ def compose(base: MethodEntry, prefix: str = "hpl") -> MethodEntry:
         published={},
         needs_super_classes=variant.is_given,
     )
+    if not variant.halves:
+        return entry
+    return PyramidEntry(**{item.name: getattr(entry, item.name) for item in fields(MethodEntry)}, halves=variant.halves)
 
 
 def _proxies_of(base: MethodEntry, name: str) -> ProxyWeight:

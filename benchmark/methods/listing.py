@@ -11,6 +11,14 @@ from benchmark.methods.entry import MethodEntry
 from benchmark.methods.registry import METHODS, method_entry
 from benchmark.methods.user import installed_names
 
+MADE_OF_OTHERS = {  # by the composer's name, in words for a terminal
+    "ccp": "chance constraints around a pair loss",
+    "xbm": "a pair loss with a memory of past batches",
+    "hpl": "a class loss over its proxies and one level of coarse ones",
+    "hpl-gmm": "the same, begun by a Gaussian mixture instead of k-means",
+    "hpl3": "the same with two coarse levels",
+    "hpl-gt": "the same with the data set's super-classes as the coarse level",
+}
 A_TYPICAL_FOLD = 75  # classes; a space may depend on the number, as CUB's folds have it
 
 
@@ -39,6 +47,13 @@ def method_lines() -> tuple[list[dict[str, Any]], list[str]]:
         except BenchmarkError as error:
             problems.append(str(error))
     return lines, problems
+
+
+def composers_text() -> str:
+    """What a method can be made of another with, one composer a line."""
+    width = max(map(len, MADE_OF_OTHERS)) + len("(NAME)")
+    lines = [f"  {f'{name}(NAME)':{width}}  {words}" for name, words in MADE_OF_OTHERS.items()]
+    return "\n".join(["Methods are made of others too, and shown in full as any other:", *lines])
 
 
 def method_notes(entry: MethodEntry) -> str:

@@ -85,7 +85,8 @@ _BUILT_IN = (
     ms.MS,
     ms.MS_MINER,
     soft_triple.ENTRY,
-    xbm.CONTRASTIVE,
+    soft_triple.ONE_CENTRE,
+    *xbm.ENTRIES.values(),
     *ccp.ENTRIES.values(),
     *hpl.ENTRIES,
 )

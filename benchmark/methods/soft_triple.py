@@ -4,14 +4,17 @@
     loss = mean over the batch of -log softmax over classes of la (S_c - margin [c = y_i])
          + reg_weight x 1/2 x mean distance between two centres of one class
 
-Ten centres a class, as the reality check ran it; centres have unit length in the formula, not in memory. `gamma`
-divides, in the paper, in PML and here (PML keeps its inverse under the same name): the published values near 50 make
-q nearly uniform. PML's loss has no centre term unless it is given one, and PML's own term needs the similarities of all
-centres to all (29 GB at 8,488 classes), so the same sum is computed here class by class, and not at all
-where reg_weight is 0. CCP's names are lambda, tau and delta for la, reg_weight and margin; its SoftTriple-L has ten
-centres on CUB200 and Cars196 and four on SOP and In-shop, so only the first two are published values here.
+Ten centres a class, as the reality check ran it; soft-triple-s has one, which leaves nothing to `gamma` (q is 1) and to
+`reg_weight` (no two centres), so that it is CosFace's formula with the scale la. Centres have unit length in the
+formula, not in memory. `gamma` divides, in the paper, in PML and here (PML keeps its inverse under the same name): the
+published values near 50 make q nearly uniform. PML's loss has no centre term unless it is given one, and PML's own term
+needs the similarities of all centres to all (29 GB at 8,488 classes), so the same sum is computed here class by class,
+and not at all where reg_weight is 0. CCP's names are lambda, tau and delta for la, reg_weight and margin. Its
+SoftTriple-S is soft-triple-s; its SoftTriple-L is soft-triple on CUB200 and Cars196, where it has ten centres, and
+nothing here on SOP and In-shop, where it has four and no figure is printed.
 """
 
+from dataclasses import replace
 from math import comb
 
 from optuna.distributions import FloatDistribution
@@ -57,6 +60,19 @@ def build(
     return loss
 
 
+def build_one_centre(*, n_classes: int, embedding_dim: int, la: float, margin: float) -> nn.Module:
+    """PML's loss with one centre a class; any gamma would do."""
+    loss: nn.Module = SoftTripleLoss(
+        num_classes=n_classes,
+        embedding_size=embedding_dim,
+        centers_per_class=1,
+        la=la,
+        margin=margin,
+        distance=DotProductToUnit(),
+    )
+    return loss
+
+
 ENTRY = MethodEntry(
     name="soft-triple",
     family="class",
@@ -78,5 +94,21 @@ ENTRY = MethodEntry(
         "mlrc:cub200-batch256": {W_LR: 0.000106, "la": 72.12, "gamma": 51.07, "reg_weight": 0.443, "margin": 0.6959},
         "ccp:cub200": {"la": 20.0, "gamma": 0.1, "reg_weight": 0.2, "margin": 0.01},
         "ccp:cars196": {"la": 17.69, "gamma": 19.18, "reg_weight": 0.0669, "margin": 0.3588},
+    },
+)
+
+ONE_CENTRE = replace(
+    ENTRY,
+    name="soft-triple-s",
+    build=build_one_centre,
+    space=lambda n_classes: {name: ENTRY.space(n_classes)[name] for name in (W_LR, "la", "margin")},
+    source=f"{ENTRY.source}; with one centre a class: Gurbuz, Can, Alatan, WACV 2024 (SoftTriple-S)",
+    formula="mean over images of -log softmax over classes of la (<x, w_c> - margin [c = y]), 1 centre a class, "
+    "||w_c|| = 1",
+    published={
+        "ccp:cub200": {"la": 20.0, "margin": 0.01},
+        "ccp:cars196": {"la": 17.69, "margin": 0.3588},
+        "ccp:sop": {"la": 100.0, "margin": 0.3145},
+        "ccp:inshop": {"la": 20.0, "margin": 0.01},
     },
 )

@@ -1,6 +1,6 @@
 """Triplet loss over the semi-hard triplets of the batch, on squared distances (FaceNet).
 
-    mean over triplets with d^2(a, p) < d^2(a, n) <= d^2(a, p) + margin  of  d^2(a, p) - d^2(a, n) + margin
+    mean over triplets with d^2(a, p) < d^2(a, n) < d^2(a, p) + margin  of  d^2(a, p) - d^2(a, n) + margin
 
 A semi-hard negative is farther than the positive, but not by the margin: the hardest negatives, which drew FaceNet's
 training to a collapse, are left out. Every semi-hard triplet counts, and none with a loss of exactly 0. FaceNet takes

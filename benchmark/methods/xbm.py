@@ -10,7 +10,8 @@ CrossBatchMemory stores the batch first and compares it with a memory that holds
 begins at once; the authors' code stores first too, and leaves out a pair of an image with itself by its similarity.
 
 CCP writes XBM-S and XBM-L for a memory as large as the proxies of the compared CCP: 3 and 25 batches of 32 on CUB200
-and Cars196, 400 and 1400 on SOP, 100 and 400 on In-shop (published values "ccp:cub200-s", "ccp:cub200-l", ...).
+and Cars196, 400 and 1400 on SOP, 100 and 400 on In-shop (published values "ccp:cub200-s", "ccp:cub200-l", ...). The two
+bases that it ran have short names, xbm-contrastive (C2) and xbm-contrastive-cosine (C1).
 """
 
 from collections.abc import Mapping
@@ -21,13 +22,12 @@ import torch
 from optuna.distributions import IntDistribution
 from torch import Tensor, nn
 
-from benchmark.methods import contrastive
+from benchmark.methods import contrastive, contrastive_cosine
 from benchmark.methods.entry import MethodEntry, Value
 from benchmark.methods.references import refuse_without_references
 from benchmark.training.context import Context
 
 START_STEP = 1000  # the authors' and CCP's
-CCP_BASES = ("contrastive", "contrastive-cosine")  # C2 and C1, the two that CCP ran with a memory
 CCP_MEMORY_BATCHES = {
     "ccp:cub200": {"s": 3, "l": 25},
     "ccp:cars196": {"s": 3, "l": 25},
@@ -99,8 +99,8 @@ def compose(base: MethodEntry) -> MethodEntry:
     Raises:
         BenchmarkError: if the base is no pair loss, or one that cannot compare a batch with references.
     """
-    if base.name == contrastive.ENTRY.name:
-        return CONTRASTIVE
+    if base.name in ENTRIES:
+        return ENTRIES[base.name]
     refuse_without_references(base, "xbm", "past ones")
     return _entry(base, f"xbm({base.name})")
 
@@ -123,9 +123,12 @@ def _entry(base: MethodEntry, name: str) -> MethodEntry:
             f"{key}-{size}": {**base.published[key], "memory_batches": n_batches}
             for key, sizes in CCP_MEMORY_BATCHES.items()
             for size, n_batches in sizes.items()
-            if base.name in CCP_BASES
+            if base.name in _CCP_BASES
         },
     )
 
 
-CONTRASTIVE = _entry(contrastive.ENTRY, "xbm-contrastive")
+_CCP_BASES = {base.name: base for base in (contrastive.ENTRY, contrastive_cosine.ENTRY)}
+ENTRIES: dict[str, MethodEntry] = {  # those with a short name, by the name of their base
+    name: _entry(base, f"xbm-{name}") for name, base in _CCP_BASES.items()
+}

@@ -1,13 +1,14 @@
 """The course of one method's search: protocol, rules and search space put together, checked, and named by content."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchmark.bench import Bench
 from benchmark.errors import BenchmarkError
 from benchmark.methods.entry import MethodEntry, Space, Value
+from benchmark.methods.hpl import PyramidEntry
 from benchmark.search.grid import grid_points
 from benchmark.search.pruning import FIRST_LOOK, P_THRESHOLD
 from benchmark.search.rules import Sampler
@@ -26,6 +27,7 @@ class Course:
     n_trials: int  # the budget
     parallel_trials: int = 1
     pruning: bool = False
+    halves: Mapping[str, str] = field(default_factory=dict)  # a whole number -> the other, of which it is at most half
     given: tuple[dict[str, Value], ...] = ()  # the first trials; those of a grid are all given
     sources: tuple[str, ...] = ()  # where the first of these come from, for as many as are published
     rules: str = "{}"  # canonical JSON of what is not as usual
@@ -61,6 +63,7 @@ def course_of(entry: MethodEntry, bench: Bench) -> Course:
         n_trials=min(budget.n_trials, len(given)) if sampler == "grid" else budget.n_trials,
         parallel_trials=rules.parallel_trials,
         pruning=rules.pruning,
+        halves=entry.halves if isinstance(entry, PyramidEntry) else {},
         given=tuple(given[: budget.n_trials]),
         sources=tuple(start.points),
         rules=_rules_json(bench, start),

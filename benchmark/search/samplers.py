@@ -4,10 +4,11 @@ Trials that are proposed together are not told before all of them have run; the 
 takes an open trial for a bad one (its constant liar), the Gaussian process for one whose value is what it expects there
 (Optuna's Kriging believer), so both keep away from what is being tried. A failed trial is shown with the worst value
 found so far, a pruned one with the value predicted for it: Optuna's own samplers do not see the first, and take the
-last fold of the other for its value.
+last fold of the other for its value. A number that may be at most half of another is shown as the share of its range
+that was drawn (`benchmark.search.shares`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import optuna
 from optuna.distributions import BaseDistribution
@@ -16,7 +17,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from benchmark.methods.entry import Value
 from benchmark.search.course import Course
-from benchmark.search.trials import PREDICTED
+from benchmark.search.shares import SHARE, drawn_space, drawn_values, used_values
+from benchmark.search.trials import PREDICTED, SHARES, note
 
 
 def make_sampler(course: Course, seed: int) -> BaseSampler:
@@ -37,9 +39,15 @@ def make_sampler(course: Course, seed: int) -> BaseSampler:
 class Given(BaseSampler):
     """Proposes the parameters that it was given."""
 
-    def __init__(self, parameters: dict[str, Value]) -> None:
-        """A sampler of this one point."""
+    def __init__(self, parameters: dict[str, Value], shares: Mapping[str, Value] | None = None) -> None:
+        """A sampler of this one point, and the shares that some of it stands for."""
         self._parameters = parameters
+        self._shares = dict(shares or {})
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        """Keep the shares before the parameters: a kill between the two leaves a trial that is proposed again."""
+        if self._shares:
+            note(study, trial, SHARES, self._shares)
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """Nothing is drawn together."""
@@ -61,21 +69,27 @@ class Given(BaseSampler):
 def shown_all(sampler: BaseSampler, trials: Sequence[FrozenTrial], course: Course) -> BaseSampler:
     """The sampler, or one fixed to what it proposes when failed and pruned trials are shown with a value.
 
-    What is stored stays as it is. Where every trial has a value of its own or none has, they are seen as they are.
+    What is stored stays as it is. Where every trial has a value of its own or none has, and no number is drawn as a
+    share, they are seen as they are.
     """
     values = [trial.value for trial in trials if trial.state == TrialState.COMPLETE and trial.value is not None]
-    if not values or all(trial.state not in (TrialState.FAIL, TrialState.PRUNED) for trial in trials):
+    is_told = bool(values) and any(trial.state in (TrialState.FAIL, TrialState.PRUNED) for trial in trials)
+    if not is_told and not course.halves:
         return sampler
+    space = drawn_space(course.space, course.halves)
     shown = optuna.create_study(direction="maximize", sampler=sampler)
     for trial in trials:
-        if trial.state == TrialState.RUNNING:
-            state, value = TrialState.RUNNING, None
+        drawn = drawn_values(trial, course.space, course.halves)
+        if drawn is None:
+            continue
+        if trial.state == TrialState.RUNNING or not values:
+            state, value = trial.state, None
         else:
             state, value = TrialState.COMPLETE, _value_shown(trial, min(values))
-        shown.add_trial(
-            optuna.create_trial(state=state, params=trial.params, distributions=trial.distributions, value=value)
-        )
-    return Given(shown.ask(fixed_distributions=course.space).params)
+        shown.add_trial(optuna.create_trial(state=state, params=drawn, distributions=space, value=value))
+    proposed = shown.ask(fixed_distributions=space).params
+    shares = {name: value for name, value in proposed.items() if space[name] is SHARE}
+    return Given(used_values(proposed, course.space, course.halves), shares)
 
 
 def _value_shown(trial: FrozenTrial, worst: float) -> float | None:

@@ -22,6 +22,7 @@ NOTE = "note"  # why it ended without running, or before its last fold
 REASON = "reason"  # why it failed
 STOPS = "stops"  # by the machine, one attempt each
 RESUMED = "resumed at"  # when a restart found it open
+SHARES = "shares"  # that stand for numbers which may be at most half of another, as they were drawn
 PREDICTED = "predicted"  # the value that a pruned one would have reached
 
 

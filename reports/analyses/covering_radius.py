@@ -1,4 +1,4 @@
-"""How well k of a class's own embeddings cover it: covering radius of greedy k-center over k, mean over classes.
+"""How well k of a class's own embeddings cover it: covering radius of k greedily chosen centres, mean over classes.
 
 The radius of k centres is the largest distance of an image of the class to the nearest of them. The first centre is the
 best single one, so that nothing is random; each next one is the image farthest from all before. A class with at most k
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.spatial.distance import cdist
 
-from reports.analyses.drawing import Drawing, Gallery, by_subject, gallery, line_look, open_axes
+from reports.analyses.drawing import Drawing, Gallery, Subject, by_subject, gallery, line_look, open_axes
 from reports.analyses.embedded import Embedded, Floats, Images
 from reports.statistics.intervals import mean_interval
 from reports.tabulation import variant_labels
@@ -25,8 +25,8 @@ from results.record import FoldRecord, Record
 
 MOST_CENTRES = 16  # as many as a search may ask proxies a class
 NOTES = (
-    "Mean over test classes and fold models of the largest distance of a test image to the nearest of k centres of its "
-    "class, greedy k-center; band: 95 % interval over runs. Only runs with all fold models count.",
+    "Mean over test classes and fold models of the largest Euclidean distance of a test image to the nearest of k "
+    "centres of its class, chosen greedily; band: 95 % interval over runs. Only runs with all fold models count.",
 )
 
 
@@ -37,15 +37,25 @@ def covering_radius(embedded: Embedded) -> Gallery:
         ReportError: if no method has a run with all its fold models.
     """
     parts = (
-        _drawing(subject.title(), Drawing(subject=subject, data=radii, paint=partial(_paint, radii=radii), notes=NOTES))
+        _drawing(subject, radii)
         for subject, records in by_subject(embedded.records, with_method=False).items()
         for radii in [pd.DataFrame(_lines(records, embedded))]
     )
     return gallery(parts, "no final fold model is recorded there; mlrc run makes some.")
 
 
-def _drawing(title: Sequence[str], drawing: Drawing) -> Drawing | str:
-    return drawing if len(drawing.data) else f"{'; '.join(title)}: no run has all its fold models; mlrc run goes on."
+def _drawing(subject: Subject, radii: pd.DataFrame) -> Drawing | str:
+    if not len(radii):
+        return f"{'; '.join(subject.title())}: no run has all its fold models; mlrc run goes on."
+    notes = (*NOTES, _runs(radii))
+    return Drawing(subject=subject, data=radii, paint=partial(_paint, radii=radii), notes=notes)
+
+
+def _runs(radii: pd.DataFrame) -> str:
+    by_method = {str(method): int(part["n_runs"].iloc[0]) for method, part in radii.groupby("method", sort=False)}
+    if len(set(by_method.values())) == 1:
+        return f"Runs of each method: {radii['n_runs'].iloc[0]}."
+    return f"Runs: {', '.join(f'{method} {n_runs}' for method, n_runs in by_method.items())}."
 
 
 def _lines(records: Sequence[Record], embedded: Embedded) -> Iterator[dict[str, Any]]:
@@ -97,7 +107,7 @@ def greedy_radii(points: Floats, k: int) -> list[float]:
 
 def _paint(figure: Figure, radii: pd.DataFrame) -> None:
     axes = figure.add_subplot()
-    open_axes(axes, "centres of a class, k", "covering radius")
+    open_axes(axes, "centres of a class, k", "covering radius (Euclidean distance)")
     for place, (method, part) in enumerate(radii.groupby("method", sort=False)):
         look = line_look(place)
         axes.plot(part["k"], part["mean"], label=str(method), markersize=4, **look)

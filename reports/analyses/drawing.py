@@ -149,6 +149,8 @@ def open_axes(axes: Axes, x_label: str, y_label: str) -> None:
 def log_scale(axes: Axes, values: pd.Series) -> None:
     """A logarithmic x axis for positive values, with plain numbers: more of them where it spans few decades."""
     axes.set_xscale("log")
+    if values.min() == values.max():  # limits of no width would show nothing, not even the point
+        axes.set_xlim(values.min() / 2, values.max() * 2)
     is_narrow = values.max() < 20 * values.min()
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0) if is_narrow else (1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter("{x:g}")

@@ -3,18 +3,19 @@
 from collections.abc import Iterable
 from functools import partial
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from reports.analyses.drawing import DASHES, Drawing, Gallery, Subject, by_subject, gallery, open_axes
+from reports.analyses.drawing import Drawing, Gallery, Subject, by_subject, gallery, line_look, open_axes
 from reports.headings import printable
 from reports.statistics.search_budget import best_so_far
-from reports.style import COLOURS
 from results.record import Record
 
 NOTES = (
-    "Lines: mean over folds of the best trial so far; a failed trial is budget too, one that repeats another is not.",
+    "Lines: mean over folds of the best trial so far; a failed trial is budget too, one that repeats another is not. "
+    "Markers: a better trial, and the last one.",
     "One search a method: what lies between two lines may be chance.",
 )
 
@@ -41,8 +42,8 @@ def _paint(figure: Figure, trials: pd.DataFrame) -> None:
     methods = list(trials.groupby(["method", "method_code"], sort=False))
     for place, ((method, code), found) in enumerate(methods):
         label = printable(f"{method} ({code})" if code else str(method))
-        dashes = DASHES[place // len(COLOURS) % len(DASHES)]
-        colour = COLOURS[place % len(COLOURS)]
-        axes.step(found["trial"], 100 * found["best_so_far"], dashes, where="post", color=colour, label=label)
-        axes.plot(found["trial"].iloc[-1:], 100 * found["best_so_far"].iloc[-1:], "o", color=colour, markersize=4)
-    figure.legend(loc="outside right upper")
+        better = found["best_so_far"].diff().fillna(1.0) > 0
+        shown = np.flatnonzero(better | (found["trial"] == found["trial"].iloc[-1])).tolist()
+        look = {**line_look(place), "markevery": shown, "markersize": 4, "label": label}
+        axes.step(found["trial"], 100 * found["best_so_far"], where="post", **look)
+    figure.legend(loc="outside right upper", frameon=False)

@@ -1,4 +1,4 @@
-"""Published hyper-parameters, 323 values in `hyperparameters.csv`, in our names and units; `SOURCES.md` says whence.
+"""Published hyper-parameters, 515 values in `hyperparameters.csv`, in our names and units; `SOURCES.md` says whence.
 
 A set of values has a method and a key, "source:data set", as `--published` takes it. Values that the paper leaves to
 its protocol, such as the learning rate of proxies in CCP's, are absent.

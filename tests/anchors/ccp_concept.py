@@ -4,6 +4,9 @@ With one problem the proxies of a class come to lie in one point, though its ima
 again from images that the last solution covers worst: problem by problem the proxies stay apart, the covering radius of
 a solution falls and MAP@R rises. Exit code 1 if one of the three does not show in the mean over the runs.
 
+A solution's radius is measured where its problem ends, three validations after the best: with the proxies of the best
+one, but with images as the network embeds them by then.
+
 As in the article's figure the embeddings have two dimensions; they are those of the shifted shapes, not of MNIST, and
 the network is that of `mini`. As in protocol `ccp`: the Lipschitz rule for embeddings and a validation every 25 steps,
 here 60 of them. As in `ccp-ablation`: one model, trained on two thirds of the train classes. The values are the
@@ -42,8 +45,9 @@ SETTINGS = (
 N_RUNS = 3
 ENDS = ("start", "end")
 NOTES = (
-    "Covering radius: largest distance of an image of the pool to the nearest proxy of its class, mean over classes, "
-    "measured where a problem begins and at its solution; the lines between the two are no measurements. First run.",
+    "Covering radius: largest distance of an image of the pool to the nearest proxy of its class, mean over classes; "
+    "images by the network as it is where a problem begins or ends, at CCP's ends the proxies of the problem's best "
+    "validation; the lines between the two are no measurements. First run.",
 )
 
 Chain = Sequence[Mapping[str, Any]]  # the problems of a fold model, as CCP's summary lists them
