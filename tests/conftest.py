@@ -1,5 +1,6 @@
 """For the tests of the command line: commands run in this process or as processes, on images and budgets of seconds."""
 
+import importlib
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -60,20 +62,40 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-@pytest.fixture
-def mlrc(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """Run a command in this process, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="session")
+def three_executors() -> ModuleType:
+    """The comparison that `tests/benchmarks/three_executors.py` makes at length."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parent / "benchmarks"))
+        return importlib.import_module("three_executors")
+
+
+def command_read_by(capture: pytest.CaptureFixture[str]) -> Command:
+    """Run a command in this process; what it prints is what `capture` sees."""
 
     def run(*arguments: object) -> Outcome:
-        capsys.readouterr()
+        capture.readouterr()
         with pytest.raises(SystemExit) as left:
             main([str(argument) for argument in arguments])
-        printed = capsys.readouterr()
+        printed = capture.readouterr()
         assert isinstance(left.value.code, int)
         return Outcome(left.value.code, printed.out, printed.err)
 
     return run
+
+
+@pytest.fixture
+def mlrc(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    """Run a command in this process, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return command_read_by(capsys)
+
+
+@pytest.fixture
+def mlrc_and_workers(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    """The same; what its worker processes print is read too."""
+    monkeypatch.chdir(tmp_path)
+    return command_read_by(capfd)
 
 
 @pytest.fixture

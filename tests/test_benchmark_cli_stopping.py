@@ -91,10 +91,10 @@ def test_a_killed_command_started_again_ends_with_the_tables_of_an_uninterrupted
 
 
 def test_ctrl_c_lets_running_folds_finish_and_the_same_command_goes_on(
-    mlrc: Command, tmp_path: Path, uninterrupted: Any
+    mlrc_and_workers: Command, tmp_path: Path, uninterrupted: Any
 ) -> None:
     with ctrl_c_when(lambda: n_records(tmp_path / "store.db") >= 2) as workers:
-        stopped = mlrc(*command_in(tmp_path))
+        stopped = mlrc_and_workers(*command_in(tmp_path))
     assert len(workers) == 2
     assert stopped.code == 3, stopped.err
     assert stopped.out == ""
@@ -103,7 +103,7 @@ def test_ctrl_c_lets_running_folds_finish_and_the_same_command_goes_on(
     assert said[-1] == "Interrupted. Everything finished is stored; the same command goes on from here."
     assert n_records(tmp_path / "store.db") == n_begun(tmp_path) < N_FOLD_JOBS
     assert_all_end(workers)
-    resumed = mlrc(*command_in(tmp_path, executor="inline"))
+    resumed = mlrc_and_workers(*command_in(tmp_path, executor="inline"))
     assert resumed.code == 0, resumed.err
     assert resumed.json == uninterrupted
     assert n_begun(tmp_path) == N_FOLD_JOBS
@@ -123,7 +123,7 @@ def test_a_request_to_terminate_stops_at_once_and_cleanly(launch: Launch, tmp_pa
     assert_all_end(workers)
 
 
-def test_ctrl_c_while_a_worker_starts_is_a_clean_stop(mlrc: Command, tmp_path: Path) -> None:
+def test_ctrl_c_while_a_worker_starts_is_a_clean_stop(mlrc_and_workers: Command, tmp_path: Path) -> None:
     def among_its_imports() -> bool:
         """Where nothing of ours is at work yet."""
         started = bool(workers_of(os.getpid()))
@@ -131,7 +131,7 @@ def test_ctrl_c_while_a_worker_starts_is_a_clean_stop(mlrc: Command, tmp_path: P
         return started
 
     with ctrl_c_when(among_its_imports) as workers:
-        stopped = mlrc(*command_in(tmp_path), "--workers", "1")
+        stopped = mlrc_and_workers(*command_in(tmp_path), "--workers", "1")
     assert len(workers) == 1
     assert stopped.code == 3, stopped.err
     assert "Traceback" not in stopped.err
@@ -206,12 +206,14 @@ def test_a_second_command_waits_for_the_first_whose_worker_dies_and_both_end_wit
     assert first.err.splitlines()[-1].startswith("Memory at its most: worker ")
 
 
-def test_a_method_that_kills_its_workers_stops_alone_and_its_fold_says_why(mlrc: Command, tmp_path: Path) -> None:
+def test_a_method_that_kills_its_workers_stops_alone_and_its_fold_says_why(
+    mlrc_and_workers: Command, tmp_path: Path
+) -> None:
     write_loss(
         tmp_path / "killer.py", "import os, signal\n        os.kill(os.getpid(), signal.SIGKILL)", "search_space = {}"
     )
     command = [part.replace("slow.py", "killer.py") for part in command_in(tmp_path)]
-    stopped = mlrc(*command[:2], "pixels", *command[2:], "--workers", "1")
+    stopped = mlrc_and_workers(*command[:2], "pixels", *command[2:], "--workers", "1")
     assert stopped.code == 4, stopped.err
     with Store.open(str(tmp_path / "store.db")) as store:
         failed, done = store.records(kind="fold")

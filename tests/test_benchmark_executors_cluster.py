@@ -3,7 +3,6 @@
 The suite is a slow loss: 2 trials of 4 folds, 1 final run, 13 records. It writes a line for each fold that it begins.
 """
 
-import importlib
 import shutil
 import signal
 import time
@@ -39,14 +38,6 @@ def command_in(folder: Path, store: str, *executor: object) -> list[str]:
     place = arguments.index("inline")
     arguments[place : place + 1] = map(str, executor)
     return ["run", "slow.py:Loss", *arguments, "--json"]
-
-
-@pytest.fixture(scope="module")
-def three_executors() -> ModuleType:
-    """The comparison that `tests/benchmarks/three_executors.py` makes at length."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(Path(__file__).parent / "benchmarks"))
-        return importlib.import_module("three_executors")
 
 
 def test_workers_killed_and_cut_off_and_a_scheduler_restarted_and_each_job_ends_once(
@@ -89,20 +80,6 @@ def test_workers_killed_and_cut_off_and_a_scheduler_restarted_and_each_job_ends_
     cluster.workers[1].send_signal(signal.SIGCONT)
     cluster.workers[1].wait(timeout=120)
     assert n_records(store) == N_RECORDS
-
-
-def test_worker_processes_give_the_records_of_one_process_and_a_difference_is_seen(
-    mlrc: Command, tmp_path: Path, three_executors: ModuleType
-) -> None:
-    found = {}
-    for executor in ("inline", "processes"):
-        done = mlrc(*command_in(tmp_path, f"{executor}.db", executor), "--workers", "2")
-        assert done.code == 0, done.err
-        found[executor] = three_executors.found_in(tmp_path / f"{executor}.db")
-    assert found["processes"] == found["inline"]
-    name = next(name for name in found["inline"] if name.startswith("record"))
-    other = {**found["inline"], name: {**found["inline"][name], "seed": -1}}
-    assert three_executors.counted(other, found["inline"])["record"] == [12, 13]
 
 
 def test_a_worker_of_another_version_is_refused_with_both(mlrc: Command, cluster: Cluster, tmp_path: Path) -> None:
