@@ -80,28 +80,28 @@ def assert_all_end(pids: list[int], within_s: float = 15.0) -> None:
 
 
 @contextmanager
-def ctrl_c_when(happened: Callable[[], bool]) -> Iterator[list[int]]:
-    """Ctrl-C, once, to the command that runs in this process, and to its workers, as a shell sends it to the group.
+def signal_when(happened: Callable[[], bool], number: signal.Signals) -> Iterator[list[int]]:
+    """Once, to the command that runs in this process, which is spared its start, its imports above all.
 
-    The list is of the workers that got it. The command is spared its start, its imports above all.
+    The list is of the workers that it had then. Ctrl-C reaches them too, as a shell sends it to the group.
     """
-    reached: list[int] = []
+    workers: list[int] = []
     is_over = threading.Event()
 
-    def press() -> None:
+    def send() -> None:
         while not happened():
             if is_over.wait(0.02):
                 return
-        reached.extend(workers_of(os.getpid()))
-        for pid in (*reached, os.getpid()):
-            os.kill(pid, signal.SIGINT)
+        workers.extend(workers_of(os.getpid()))
+        for pid in (*(workers if number == signal.SIGINT else ()), os.getpid()):
+            os.kill(pid, number)
 
-    before = signal.signal(signal.SIGINT, lambda *_: None)  # a Ctrl-C that comes too late ends no tests
-    thread = threading.Thread(target=press, daemon=True)
+    before = signal.signal(number, lambda *_: None)  # one that comes too late ends no tests
+    thread = threading.Thread(target=send, daemon=True)
     thread.start()
     try:
-        yield reached
+        yield workers
     finally:
         is_over.set()
         thread.join()
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)

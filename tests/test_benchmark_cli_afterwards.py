@@ -1,11 +1,10 @@
 """After the runs: a report that broke is made again without a job, and one that lacks records names what is missing."""
 
-import json
 import sqlite3
 from pathlib import Path
 
 import pytest
-from conftest import Command, Launch, draw_images, ended, folds_in, options, write_loss
+from conftest import SEARCHED, Command, Launch, draw_images, ended, folds_in, options, write_loss
 
 import reports.render
 from results.record import FoldRecord
@@ -61,19 +60,26 @@ def test_numbers_of_numpy_in_what_a_method_says_become_plain_ones(
     assert all(type(state["seen"]) is int for state in told if state)
 
 
-def test_a_suite_file_of_other_scripts_works_under_the_c_locale(launch: Launch, tmp_path: Path) -> None:
+def test_a_suite_of_other_scripts_works_under_the_c_locale_and_its_store_is_one_file_once_it_has_ended(
+    launch: Launch, tmp_path: Path
+) -> None:
     folder = tmp_path / "Bilder für 距離"
     draw_images(folder / "données", n_classes=8, n_images=2)
+    write_loss(folder / "mon écart.py", "return self.x * embeddings[0, 0]", SEARCHED)
     pairs = [part for part in options("x", "y") if "=" in part]
     fields = "".join(f"{pair.replace('=', ' = ', 1)}\n" for pair in pairs)
     (folder / "größe.toml").write_bytes(
         b"\xef\xbb\xbf"
-        + f'name = "größe 距離"\nmethods = ["untrained"]\ndata = "données"\nstore = "größe.db"\n'
+        + f'name = "größe 距離"\nmethods = ["mon écart.py:Loss"]\ndata = "données"\nstore = "größe.db"\n'
         f'executor = "inline"\nout = "résultats"\n[set]\n{fields}'.encode()
     )
     done = ended(launch("run", "Bilder für 距離/größe.toml", "--json", LC_ALL="C"))
     assert done.code == 0, done.err
-    (table,) = json.loads(done.out)
+    (table,) = done.json
     assert table["dataset"]["name"] == "données"
-    assert (folder / "résultats" / "results.md").exists()
-    assert len(folds_in(folder / "größe.db")) == 2
+    assert "mon écart.py:Loss" in table["rows"][0]["method"]
+    assert "mon écart.py" in (folder / "résultats" / "results.md").read_text(encoding="utf-8")
+    assert sorted(path.name for path in folder.glob("größe.db*")) == ["größe.db", "größe.db.embeddings"]
+    with sqlite3.connect(folder / "größe.db") as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert len(folds_in(folder / "größe.db")) == 2 * 2 + 2  # of two trials and a final run

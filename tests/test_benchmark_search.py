@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -19,14 +18,12 @@ from benchmark.bench import Bench
 from benchmark.campaign import expected_work
 from benchmark.errors import BenchmarkError, Interrupted
 from benchmark.executors.inline import InlineExecutor
-from benchmark.executors.processes import WorkerPool
 from benchmark.jobs import Work
 from benchmark.methods import registry
 from benchmark.methods.entry import MethodEntry
 from benchmark.methods.registry import method_entry
 from benchmark.search.course import plain_course
 from benchmark.search.proposals import open_round
-from benchmark.search.rules import SearchRules
 from benchmark.search.search import no_winner, winner
 from benchmark.suite import Driver
 from protocols.spec import SearchBudget
@@ -279,19 +276,6 @@ def test_a_failed_final_fold_leaves_its_run_out_and_is_a_problem(tmp_path: Path,
     _, problems = drive(bench, store, probe)
     assert "1 final folds failed; the first: run 1 fold 1, non-finite" in problems["probe"]
     assert [record.identity.run for record in store.records(kind="run")] == [2]
-
-
-def test_two_worker_processes_give_the_records_of_this_process(tmp_path: Path, store: Store) -> None:
-    bench = tiny_bench(tmp_path, "train_crop=random-resized", "crop_area=[0.3, 1.0]", "flip_probability=0.5")
-    bench = replace(bench, rules=SearchRules(parallel_trials=2))
-    pool = WorkerPool(bench, 2)
-    try:
-        drive(bench, store, CONTRASTIVE, method_entry("pixels"), executor=pool)
-    finally:
-        pool.stop()
-    with Store.open(str(tmp_path / "b" / "mlrc.db")) as other:
-        drive(bench, other, CONTRASTIVE, method_entry("pixels"))
-        assert everything(store) == everything(other)
 
 
 def test_a_machine_problem_stops_the_method_keeps_the_trial_open_and_goes_on_later(
