@@ -1,12 +1,17 @@
 """Methods that go wrong: exit 4, their folds kept as failed with the reason, and the numbers of all other methods."""
 
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 import pytest
-from conftest import SEARCHED, Command, folds_in, lines_of, options, write_loss
+from conftest import SEARCHED, Command, Outcome, folds_in, lines_of, options, write_loss
 
 import reports.rehearsal
+from benchmark.cli import main
+from results.record import FoldRecord
 
 FAULTS = {
     "raises": ("raise ValueError('boom\\nand more')", "pass", "method-error", "ValueError: boom (loss.py, line 11)"),
@@ -50,25 +55,48 @@ FAULTS = {
 }
 
 
+@dataclass(frozen=True)
+class Ran:
+    """One run of a method of every fault and a sound one, and the same command again."""
+
+    losses: dict[str, str]  # by fault
+    first: Outcome
+    again: Outcome
+    records: list[FoldRecord]
+
+
+@pytest.fixture(scope="module")
+def ran(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    folder, losses = tmp_path_factory.mktemp("faulty"), {}
+    for number, (fault, (forward, body, *_)) in enumerate(FAULTS.items()):
+        (folder / str(number)).mkdir()
+        losses[fault] = write_loss(folder / str(number) / "loss.py", forward, body)
+    arguments = ["run", *losses.values(), "untrained", *options(images, folder / "store.db"), "--json"]
+    outcomes = []
+    for _ in range(2):
+        with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err, pytest.raises(SystemExit) as left:
+            main(arguments)
+        outcomes.append(Outcome(int(left.value.code or 0), out.getvalue(), err.getvalue()))
+    return Ran(losses, *outcomes, folds_in(folder / "store.db"))
+
+
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_faulty_method_is_named_with_its_reason_and_costs_no_other(
-    mlrc: Command, suite: list[str], store: Path, tmp_path: Path, fault: str
-) -> None:
-    forward, body, reason, message = FAULTS[fault]
-    loss = write_loss(tmp_path / "loss.py", forward, body)
-    ran = mlrc("run", loss, "untrained", *suite, "--json")
-    assert ran.code == 4
-    assert any(line.startswith(f"{loss}: final fold 0 failed, {reason}: ") for line in lines_of(ran))
-    failed = [record for record in folds_in(store) if record.identity.method == loss]
+def test_a_faulty_method_is_named_with_its_reason_and_has_no_numbers(ran: Ran, fault: str) -> None:
+    loss, (*_, reason, message) = ran.losses[fault], FAULTS[fault]
+    assert any(line.startswith(f"{loss}: final fold 0 failed, {reason}: ") for line in lines_of(ran.first))
+    failed = [record for record in ran.records if record.identity.method == loss]
     assert [record.reason for record in failed] == [reason, reason]
     assert all(message in (record.message or "") for record in failed)
-    rows = {row["method"]: row["results"] for row in ran.json[0]["rows"]}
-    assert all(cell["mean"] is None and cell["n_runs"] == 0 and cell["missing"] for cell in rows[loss])
-    assert all(cell["n_runs"] == 1 for cell in rows["untrained"])
-    again = mlrc("run", loss, "untrained", *suite, "--json")
-    assert again.code == 4
-    assert again.json == ran.json
-    assert len(folds_in(store)) == 4
+    (row,) = [row for row in ran.first.json[0]["rows"] if row["method"] == loss]
+    assert all(cell["mean"] is None and cell["n_runs"] == 0 and cell["missing"] for cell in row["results"])
+
+
+def test_faulty_methods_cost_no_other_and_are_not_run_again(ran: Ran) -> None:
+    assert ran.first.code == ran.again.code == 4
+    (sound,) = [row for row in ran.first.json[0]["rows"] if row["method"] == "untrained"]
+    assert all(cell["n_runs"] == 1 for cell in sound["results"])
+    assert ran.again.json == ran.first.json
+    assert len(ran.records) == 2 * len(FAULTS) + 2
 
 
 def test_a_loss_that_teaches_nothing_gives_the_untrained_numbers(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import Command, Launch, draw_images, ended, folds_in, options
+from conftest import Command, draw_images, folds_in, options
 from tiny import tiny_bench, without_timings
 
 import benchmark.prepared as prepared
@@ -164,10 +164,11 @@ def test_an_image_that_does_not_decode_stops_a_run_before_its_first_job(
     assert not list(folder.glob("*.p*"))
 
 
-def test_names_in_other_scripts_work_under_the_c_locale(launch: Launch, tmp_path: Path) -> None:
+def test_names_in_other_scripts_work(mlrc: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images = draw_images(tmp_path / "données 距離", n_classes=2, n_images=2)
     folder = tmp_path / "größe"
-    done = ended(launch("data", "prepare", images, "--protocol", "mini", LC_ALL="C", MLRC_CACHE=str(folder)))
+    monkeypatch.setenv("MLRC_CACHE", str(folder))
+    done = mlrc("data", "prepare", images, "--protocol", "mini")
     assert done.code == 0, done.err
     (path,) = caches(folder)
     assert done.out == f"Prepared: {path}\n"

@@ -15,7 +15,7 @@ from benchmark.cli import main
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
 # The same commands, with budgets that fit a test; what a reader types is left as it stands.
-BUDGETS = ("max_steps=1", "n_folds=2", "n_trials=1", "n_startup_trials=1", "n_runs=1")
+BUDGETS = ("max_steps=1", "batch.size=8", "n_folds=2", "n_trials=1", "n_startup_trials=1", "n_runs=1")
 SMALL = [part for budget in BUDGETS for part in ("--set", budget)]
 JUDGED = [*SMALL[:-1], "n_runs=3"]  # fewer runs have no verdict
 RUNNING = ("run", "compare", "baseline", "plan")
