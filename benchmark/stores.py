@@ -4,10 +4,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmark.errors import BenchmarkError
 from protocols.errors import did_you_mean
 from results.errors import ResultsError
 
 if TYPE_CHECKING:
+    from results.record import Record
     from results.store import Store
 
 
@@ -22,6 +24,21 @@ def open_store(address: str, must_exist: bool = False) -> "Store":
     if must_exist and (file := missing_file(address)):
         raise ResultsError(f"{file}: no store there yet; mlrc run makes one, or name yours with --store.")
     return Store.open(address)
+
+
+def find_record(store: "Store", beginning: str) -> "Record":
+    """The one record whose id begins so.
+
+    Raises:
+        BenchmarkError: if there is none, or there are several.
+    """
+    records = store.records()
+    found = [record for record in records if beginning and record.id.startswith(beginning)]
+    if len(found) == 1:
+        return found[0]
+    shown = ", ".join(f"{record.id} ({record.identity.method})" for record in (found or records)[:3])
+    how_many = f"{len(found)} records begin" if found else "no record begins"
+    raise BenchmarkError(f"{store.name}: {how_many} with {beginning!r}; an id there is {shown or 'none'}.")
 
 
 def refuse_unrecorded(store: "Store", methods: Iterable[str]) -> None:

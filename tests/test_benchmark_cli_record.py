@@ -57,18 +57,18 @@ def test_a_record_that_is_not_there_is_one_line(mlrc: Command, made: tuple[Path,
     assert "no store there yet" in mlrc("record", "--store", tmp_path / "none.db").refusal()
 
 
-def test_what_a_store_holds_is_listed_without_torch_whose_import_takes_seconds(
+def test_what_a_store_holds_is_listed_and_shown_without_torch_whose_import_takes_seconds(
     made: tuple[Path, FoldRecord], tmp_path: Path
 ) -> None:
     store, record = made
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "from benchmark.cli import main\n"
-        "for command in ('record', 'status', 'report'):\n"
-        "    try:\n        main([command, '--store', sys.argv[1]])\n"
+        "for command in (['record'], ['record', sys.argv[2]], ['status'], ['report']):\n"
+        "    try:\n        main([*command, '--store', sys.argv[1]])\n"
         "    except SystemExit as left:\n        assert not left.code, command\n"
     )
-    command = [sys.executable, "-c", code, str(store)]
+    command = [sys.executable, "-c", code, str(store), record.id]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=120)
     assert done.returncode == 0, done.stderr
     assert record.id in done.stdout

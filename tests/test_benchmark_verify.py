@@ -174,6 +174,19 @@ def test_a_record_from_before_something_was_recorded_can_be_verified(
     assert (found.code, found.json["differences"]) == (0, [])
 
 
+def test_what_only_older_releases_told_of_a_job_is_no_difference_and_a_part_that_is_gone_is_one(
+    mlrc: Command, images: Path, store: Path
+) -> None:
+    record_id = an_id(store, "contrastive", "fold")
+    edit(store, record_id, lambda record: record["in_force"].update(transforms={}, schedule={}))
+    found = mlrc("verify", record_id, "--store", store, "--data", images, "--json")
+    assert (found.code, found.json["differences"]) == (0, [])
+    edit(store, record_id, lambda record: record["in_force"].update(unheard_of=1))
+    found = mlrc("verify", record_id, "--store", store, "--data", images, "--json")
+    assert found.code == 1
+    assert [one["field"] for one in found.json["differences"]] == ["in_force.unheard_of"]
+
+
 def test_what_was_in_force_is_compared(mlrc: Command, images: Path, store: Path) -> None:
     record_id = an_id(store, "contrastive", "fold")
     edit(store, record_id, lambda record: record["in_force"]["coverage"].update(n_images=1))

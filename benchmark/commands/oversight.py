@@ -19,7 +19,7 @@ from benchmark.options import (
     Weights,
     with_suite_options,
 )
-from benchmark.stores import missing_file, open_store
+from benchmark.stores import find_record, missing_file, open_store
 from protocols.spec import MOST_STEPS
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def verify_record(
     as_json: AsJson = False,
 ) -> None:
     """Run a record's job again. Exit code 0: identical; 1: it differs, and where; 2: it cannot be run here."""
-    from benchmark.oversight.verify import find_record, verified_line, verified_text, verify
+    from benchmark.oversight.verify import verified_line, verified_text, verify
 
     with open_store(store, must_exist=True) as opened:
         found = verify(find_record(opened, record_id), opened, store, data, weights)

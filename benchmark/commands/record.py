@@ -7,7 +7,7 @@ import typer
 
 from benchmark.console import console, print_json
 from benchmark.options import DEFAULT_STORE, AsJson, StoreUrl
-from benchmark.stores import open_store
+from benchmark.stores import find_record, open_store
 
 record_app = typer.Typer(rich_markup_mode=None)
 
@@ -35,8 +35,6 @@ def show_record(
                 columns = ("id", *told_apart, "method", "run", "fold", "outcome", "measured", "map_at_r")
                 console.print(table([_shown(line) for line in lines], columns, {"map_at_r": "MAP@R"}))
             return
-        from benchmark.oversight.verify import find_record  # here, so that the list does not wait for torch
-
         values = json.loads(to_json(find_record(opened, beginning)))
     if as_json:
         print_json(values)

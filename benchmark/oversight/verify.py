@@ -22,6 +22,7 @@ from results.store import Store
 
 DONE_TOGETHER = "its folds were not trained again: their stored test embeddings were put together and scored again"
 ASIDE = ("seconds", "peak_memory_bytes", "provenance")  # of a record: what two runs of one job need not share
+NO_LONGER_IN_FORCE = ("transforms", "schedule")  # told up to 0.2.0 as the protocol had them; 0.3.0 tells what was done
 
 
 @dataclass(frozen=True)
@@ -47,21 +48,6 @@ class Verified:
     def differs(self) -> bool:
         """Whether a field or the embeddings are not the same."""
         return bool(self.differences) or self.embeddings.startswith("differ")
-
-
-def find_record(store: Store, beginning: str) -> Record:
-    """The one record whose id begins so.
-
-    Raises:
-        BenchmarkError: if there is none, or there are several.
-    """
-    records = store.records()
-    found = [record for record in records if beginning and record.id.startswith(beginning)]
-    if len(found) == 1:
-        return found[0]
-    shown = ", ".join(f"{record.id} ({record.identity.method})" for record in (found or records)[:3])
-    how_many = f"{len(found)} records begin" if found else "no record begins"
-    raise BenchmarkError(f"{store.name}: {how_many} with {beginning!r}; an id there is {shown or 'none'}.")
 
 
 def verify(record: Record, store: Store, address: str, data: str | None, weights: Path | None) -> Verified:
@@ -151,12 +137,12 @@ def _notes(record: Record) -> Iterator[str]:
 
 
 def _compared(recorded: Record, found: Record) -> tuple[dict[str, Any], dict[str, Any]]:
-    """All that must be the same, as JSON has it; of `in_force`, what versions of the package both tell."""
+    """All that must be the same, as JSON has it. A record from before a part of `in_force` says nothing of it."""
     one, other = _plain(recorded), _plain(found)
     if "in_force" in one:
-        said, says = one["in_force"] or {}, other["in_force"]
-        one["in_force"] = {name: value for name, value in said.items() if name in says}
-        other["in_force"] = {name: value for name, value in says.items() if name in said}
+        said = {name: value for name, value in (one["in_force"] or {}).items() if name not in NO_LONGER_IN_FORCE}
+        one["in_force"] = said
+        other["in_force"] = {name: value for name, value in other["in_force"].items() if name in said}
     return one, other
 
 
