@@ -47,7 +47,8 @@ class MethodEntry:
     method's own weights. `code` identifies code that this package does not version: the first 12 hex digits of a
     user's file, or an installed distribution's version; empty for methods that ship with the package. `embeds_with`
     is what an image is embedded with: the network, features of the frozen trunk, or the input tensor itself.
-    `needs_super_classes`: it cannot run on a data set without them.
+    `needs_super_classes`: it cannot run on a data set without them. `halves`: whole numbers of its space, each of which
+    may be at most half of the one that stands for it.
     """
 
     name: str
@@ -61,6 +62,7 @@ class MethodEntry:
     code: str = ""
     embeds_with: Embeds = "network"
     needs_super_classes: bool = False
+    halves: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_trained(self) -> bool:

@@ -19,8 +19,8 @@ some n_coarse_1 allows; a search proposes one from 2 to n_coarse_1 / 2 (`benchma
 only a user can give, fails before the first step and never runs as something else.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -147,13 +147,6 @@ def _refuse_size(name: str, found: int, most: int, why: str) -> None:
         raise BenchmarkError(f"{name} is {found}; it must be from 2 to {most} ({why}).")
 
 
-@dataclass(frozen=True, kw_only=True)
-class PyramidEntry(MethodEntry):
-    """A method of which some whole numbers may each be at most half of another: `halves` has that one's name."""
-
-    halves: Mapping[str, str]
-
-
 @dataclass(frozen=True)
 class _Variant:
     """What the hierarchy of a method is made of."""
@@ -227,7 +220,7 @@ def compose(base: MethodEntry, prefix: str = "hpl") -> MethodEntry:
             clustering=variant.clustering,
         )
 
-    entry = replace(
+    return replace(
         base,
         name=name,
         build=build,
@@ -236,10 +229,8 @@ def compose(base: MethodEntry, prefix: str = "hpl") -> MethodEntry:
         formula=f"sum over levels l of omega_l base(X, Y^l, P_l), omega_0 = 1; base = {base.name}: {base.formula}",
         published={},
         needs_super_classes=variant.is_given,
+        halves=variant.halves,
     )
-    if not variant.halves:
-        return entry
-    return PyramidEntry(**{item.name: getattr(entry, item.name) for item in fields(MethodEntry)}, halves=variant.halves)
 
 
 def _proxies_of(base: MethodEntry, name: str) -> ProxyWeight:

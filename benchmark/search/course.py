@@ -8,7 +8,6 @@ from typing import Any
 from benchmark.bench import Bench
 from benchmark.errors import BenchmarkError
 from benchmark.methods.entry import MethodEntry, Space, Value
-from benchmark.methods.hpl import PyramidEntry
 from benchmark.search.grid import grid_points
 from benchmark.search.pruning import FIRST_LOOK, P_THRESHOLD
 from benchmark.search.rules import Sampler
@@ -63,7 +62,7 @@ def course_of(entry: MethodEntry, bench: Bench) -> Course:
         n_trials=min(budget.n_trials, len(given)) if sampler == "grid" else budget.n_trials,
         parallel_trials=rules.parallel_trials,
         pruning=rules.pruning,
-        halves=entry.halves if isinstance(entry, PyramidEntry) else {},
+        halves=entry.halves,
         given=tuple(given[: budget.n_trials]),
         sources=tuple(start.points),
         rules=_rules_json(bench, start),
