@@ -8,6 +8,7 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.samplers import RandomSampler
 from optuna.trial import TrialState
+from rounds import new_study, tell, walk
 
 from benchmark.errors import BenchmarkError
 from benchmark.methods.entry import MethodEntry
@@ -33,27 +34,9 @@ def course(sampler: str = "tpe", n_trials: int = 10, parallel_trials: int = 3, *
     return Course(**found, parallel_trials=parallel_trials, **more)
 
 
-def height(point: dict) -> float:
-    return 0.5 - (point["x"] - 0.2) ** 2 - (point["y"] - 0.7) ** 2
-
-
-def tell(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
+def height(point: dict) -> float | None:
     """Where x is large, training collapses."""
-    if trial.params["x"] > 0.8:
-        study.tell(trial.number, state=TrialState.FAIL)
-    else:
-        study.tell(trial.number, height(trial.params))
-
-
-def walk(study: optuna.Study, wanted: Course) -> list[dict]:
-    while found := open_round(study, wanted):
-        for trial in found.trials:
-            tell(study, trial)
-    return [trial.params for trial in counted_trials(study, wanted)]
-
-
-def new_study() -> optuna.Study:
-    return optuna.create_study(direction="maximize")
+    return None if point["x"] > 0.8 else 0.5 - (point["x"] - 0.2) ** 2 - (point["y"] - 0.7) ** 2
 
 
 # --- rounds
@@ -62,20 +45,20 @@ def new_study() -> optuna.Study:
 @pytest.mark.parametrize("sampler", ["gp", "tpe"])
 def test_a_kill_within_a_round_changes_no_proposal(sampler: str) -> None:
     wanted = course(sampler)
-    undisturbed = walk(new_study(), wanted)
+    undisturbed = walk(new_study(), wanted, height)
     study = new_study()
     for _ in range(2):
         for trial in open_round(study, wanted).trials:
-            tell(study, trial)
+            tell(study, trial, height)
     for _ in range(2):  # killed when it had proposed two of the three of the third round,
         _propose(study, wanted, counted_trials(study, wanted))
     found = open_round(study, wanted)
     assert len(found.trials) == 3
-    tell(study, found.trials[0])  # and when it had told the first of them
+    tell(study, found.trials[0], height)  # and when it had told the first of them
     rest = open_round(study, wanted)
     assert [trial.number for trial in rest.trials] == [trial.number for trial in found.trials[1:]]
     assert [trial.number for trial in rest.earlier] == list(range(6))
-    assert walk(study, wanted) == undisturbed
+    assert walk(study, wanted, height) == undisturbed
 
 
 def test_rounds_are_as_long_as_the_rules_say_and_the_last_one_ends_with_the_budget() -> None:
@@ -83,18 +66,18 @@ def test_rounds_are_as_long_as_the_rules_say_and_the_last_one_ends_with_the_budg
     while found := open_round(study, course("random", n_trials=10, parallel_trials=4)):
         sizes.append(len(found.trials))
         for trial in found.trials:
-            tell(study, trial)
+            tell(study, trial, height)
     assert sizes == [4, 4, 2]
 
 
 def test_random_draws_are_the_same_however_many_run_at_once() -> None:
-    found = [walk(new_study(), course("random", parallel_trials=size)) for size in (1, 3, 10)]
+    found = [walk(new_study(), course("random", parallel_trials=size), height) for size in (1, 3, 10)]
     assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("sampler", ["gp", "tpe"])
 def test_how_many_run_at_once_changes_what_a_model_proposes_and_is_repeatable(sampler: str) -> None:
-    one, three, again = (walk(new_study(), course(sampler, 7, size)) for size in (1, 3, 3))
+    one, three, again = (walk(new_study(), course(sampler, 7, size), height) for size in (1, 3, 3))
     assert one[:4] == three[:4]  # start-up draws
     assert one != three == again
 
@@ -103,7 +86,7 @@ def test_the_gaussian_process_keeps_away_from_the_open_trials_of_its_round() -> 
     study, wanted = new_study(), course("gp", n_trials=12, parallel_trials=4)
     for _ in range(2):
         for trial in open_round(study, wanted).trials:
-            tell(study, trial)
+            tell(study, trial, height)
     points = [trial.params for trial in open_round(study, wanted).trials]
     nearest = min(
         abs(one["x"] - other["x"]) + abs(one["y"] - other["y"]) for one, other in itertools.combinations(points, 2)
@@ -235,8 +218,8 @@ def test_given_trials_come_before_the_samplers_and_count() -> None:
     given = ({"x": 0.25, "y": 0.5}, {"x": 0.75, "y": 0.5})
     wanted = course("random", n_trials=4, parallel_trials=1, given=given, sources=("mlrc:cub200",))
     study = new_study()
-    found = walk(study, wanted)
+    found = walk(study, wanted, height)
     assert tuple(found[:2]) == given
     assert len(found) == 4
-    assert found[2:] == walk(new_study(), course("random", n_trials=4, parallel_trials=1))[2:]
+    assert found[2:] == walk(new_study(), course("random", n_trials=4, parallel_trials=1), height)[2:]
     assert [trial.user_attrs.get("source") for trial in study.trials] == ["mlrc:cub200", None, None, None]
