@@ -199,13 +199,10 @@ class Audit:
             detail += f"; {self._n_dealt} dealt, {self._n_steps} steps of the optimiser"
         self._record("batch shape", self._n_dealt == self._n_given == self._n_steps == n_steps, detail)
         seen, wanted = self.n_images_seen, n_steps * self._protocol.batch.size
+        undrawn = seen - n_drawn if self._protocol.transforms.is_random else 0
         detail = f"{seen} seen; {n_steps} steps x {self._protocol.batch.size} = {wanted}"
-        transforms = self._protocol.transforms
-        if transforms.train_crop != "centre" or transforms.flip_probability:
-            detail += f"; {n_drawn} crops drawn" if n_drawn < seen else ""
-            self._record("images seen", seen == wanted and n_drawn >= seen, detail)
-        else:
-            self._record("images seen", seen == wanted, detail)
+        detail += f"; {n_drawn} crops drawn" if undrawn > 0 else ""
+        self._record("images seen", seen == wanted and undrawn <= 0, detail)
 
     def steps_checked(self) -> tuple[int, ...]:
         """The counts of batches dealt and given, of steps, and of images given and seen: for `resume`."""

@@ -63,6 +63,11 @@ class Transforms:
     crop_aspect: tuple[float, float]  # width / height, random-resized only
     flip_probability: float
 
+    @property
+    def is_random(self) -> bool:
+        """Whether a training image depends on its seed; where not, training sees what evaluation sees."""
+        return self.train_crop != "centre" or self.flip_probability > 0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:

@@ -48,11 +48,6 @@ class ImageTransforms:
         """Channels the trunk sees: 3, or 1 for gray."""
         return 1 if self.input.channels == "gray" else 3
 
-    @property
-    def training_is_evaluation(self) -> bool:
-        """True where a training image is the evaluation image, whatever the seed."""
-        return self.transforms.train_crop == "centre" and self.transforms.flip_probability == 0
-
     def eval_tensor(self, image: Pixels) -> Tensor:
         """The evaluation tensor of an image of any size."""
         return self.eval_from_resized(self.resize(image))

@@ -103,7 +103,7 @@ class ImageTensors:
         """
         if len(seeds) != len(indices):
             raise ValueError(f"{len(indices)} images and {len(seeds)} seeds; wanted one seed for each image")
-        if self.transform.training_is_evaluation:
+        if not self.transform.transforms.is_random:
             return self.eval(indices)
         wanted = np.asarray(indices, np.int64)
         with noted_in(self.drawn):
@@ -124,7 +124,7 @@ class ImageTensors:
 
     def train_probe(self, image: Pixels, seed: int) -> Tensor:
         """The same, a training tensor."""
-        if self._on_device is None or self.transform.training_is_evaluation:
+        if self._on_device is None or not self.transform.transforms.is_random:
             return self.transform.train_tensor(image, seed)
         return self._on_device.sharing_nothing(self.transform.resize(image)).train([0], [seed])[0].cpu()
 
