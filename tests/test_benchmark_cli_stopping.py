@@ -90,6 +90,15 @@ def test_a_killed_command_started_again_ends_with_the_tables_of_an_uninterrupted
     assert n_begun(tmp_path) <= N_FOLD_JOBS + 2  # the two that were running
 
 
+def test_a_killed_command_takes_along_workers_that_are_in_the_middle_of_a_step(launch: Launch, tmp_path: Path) -> None:
+    process = launch(*command_in(tmp_path, NEVER), "--workers", "1")
+    wait_until(lambda: n_begun(tmp_path) == 1, process)
+    (worker,) = workers_of(process.pid)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert_all_end([worker])
+
+
 def test_ctrl_c_lets_running_folds_finish_and_the_same_command_goes_on(
     mlrc_and_workers: Command, tmp_path: Path, uninterrupted: Any
 ) -> None:

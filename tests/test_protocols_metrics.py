@@ -183,6 +183,14 @@ def test_lengths_longer_than_one_are_ranked_by_euclidean_distance():
     assert found.metrics["precision_at_1"] == 1.0
 
 
+def test_rows_of_the_same_numbers_in_another_order_are_no_copies():
+    gallery = torch.tensor(
+        [[0.1, 0.7, 0.3], [0.7, 0.1, 0.3], [0.3, 0.7, 0.1], [0.1, 0.7, 0.3], [-0.0, 0, 1], [0, 0, 1]]
+    )
+    copies, originals = ranking._copies(gallery)
+    assert (copies.tolist(), originals.tolist()) == ([3, 5], [0, 4])
+
+
 def test_the_query_is_left_out_by_index_and_its_copy_is_found():
     found = evaluate(points(0, 5, 0, 5), torch.tensor([0, 1, 0, 1]))
     assert set(found.metrics.values()) == {1.0}
@@ -323,8 +331,8 @@ def peak_bytes():
 
 from protocols.metrics import evaluate
 random = torch.Generator().manual_seed(0)
-n_images = int(sys.argv[1])
-embeddings = torch.randn(n_images, 16, generator=random)
+n_images, width = map(int, sys.argv[1:])
+embeddings = torch.randn(n_images, width, generator=random)
 labels = torch.randint(n_images // 5, (n_images,), generator=random)
 evaluate(embeddings[:300], labels[:300] % 9, recall_at=(1, 1000))
 before = peak_bytes()
@@ -333,14 +341,30 @@ print(audit.queries, audit.buffer_bytes, peak_bytes() - before)
 """
 
 
-@pytest.mark.parametrize("n_images", [6_000, 12_000])
-def test_memory_grows_with_the_number_of_images_and_faiss_is_not_needed(n_images):
+def evaluated_alone(n_images: int, width: int) -> tuple[int, int, int]:
+    """Queries, bytes of the buffer, and bytes by which a process grows beyond its embeddings."""
     ran = subprocess.run(
-        [sys.executable, "-c", LARGE_WITHOUT_FAISS, str(n_images)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", LARGE_WITHOUT_FAISS, str(n_images), str(width)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     queries, buffer_bytes, grown_bytes = map(int, ran.stdout.split())
+    return queries, buffer_bytes, grown_bytes
+
+
+@pytest.mark.parametrize("n_images", [6_000, 12_000])
+def test_memory_grows_with_the_number_of_images_and_faiss_is_not_needed(n_images):
+    queries, buffer_bytes, grown_bytes = evaluated_alone(n_images, 16)
     bound_bytes = SOP_BYTES * n_images / SOP_IMAGES
     assert 4 * n_images**2 > bound_bytes  # the matrix of all pairs would be too large
     assert queries > 0.9 * n_images
     assert buffer_bytes < bound_bytes / 2
     assert grown_bytes < bound_bytes
+
+
+def test_wide_embeddings_are_not_held_twice():
+    """As the pixels of a large crop are."""
+    n_images, width = 1_200, 50_000
+    _, _, grown_bytes = evaluated_alone(n_images, width)
+    assert grown_bytes < 4 * n_images * width
