@@ -14,6 +14,7 @@ Source: Musgrave et al., "A Metric Learning Reality Check", ECCV 2020, https://a
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Literal
 
 import numpy as np
@@ -23,7 +24,8 @@ from torch import Tensor
 
 from protocols.candidates import Candidates
 from protocols.errors import ProtocolError
-from protocols.ranking import PRODUCT_ROWS, Sides, exact_ranks, ranks_by_candidates
+from protocols.ranking import PRODUCT_ROWS, Ranks, Sides, exact_ranks, ranks_by_candidates
+from protocols.side_by_side import side_by_side
 
 METRICS_VERSION = 1
 DEFINITION = (
@@ -32,8 +34,11 @@ DEFINITION = (
     "first R / R; MAP@R = sum of precision@j over hits j <= R, / R; R@K = a hit among the first K; mean over queries."
 )
 
-# About what a chunk holds if the caller does not say how long it is; small enough to stay in cache.
+# About what the chunks in work hold if the caller does not say how long one is; small enough to stay in cache.
 CHUNK_BYTES = 16 * 2**20
+# A thread ranks the queries of one product at least. Where their rows are long, fewer threads do, each with several of
+# torch's.
+LARGEST_BYTES = 256 * 2**20
 
 Scores = npt.NDArray[np.float64]
 Search = Literal["torch", "faiss"]  # what finds the neighbours; both give the same numbers
@@ -54,7 +59,7 @@ class EvaluationAudit:
     largest_r: int
     tied_queries: int
     chunk_rows: int  # queries ranked together
-    buffer_bytes: int  # of the similarities of one chunk, the largest piece of memory beside the embeddings
+    buffer_bytes: int  # of the similarities of the chunks in work, the largest piece of memory beside the embeddings
     search: Search
     device: str  # its kind
     searched_again: int  # queries that faiss left to torch, as rounding may have changed their numbers
@@ -116,21 +121,14 @@ def _averages(
             f"evaluation: none of the {left_out} queries has a reference of its class; give a class two images or more."
         )
     smallest_r, largest_r = int(sides.relevant[order[0]]), int(sides.relevant[order[-1]])
+    one = candidates is not None or order.device.type != "cpu"  # faiss has threads of its own
+    n_threads = 1 if one else _n_threads(n_queries, *sides.references.shape)
     if chunk_rows is None:
-        chunk_rows = max(1, CHUNK_BYTES // (4 * len(sides.references) + 48 * largest_r))
-    chunk_rows = math.ceil(min(chunk_rows, n_queries) / PRODUCT_ROWS) * PRODUCT_ROWS
-    buffer = torch.empty(chunk_rows, len(sides.references), device=order.device)
-    scores, n_tied, n_again, largest_k = [], 0, 0, max(recall_at, default=0)
-    for queries in torch.split(order, chunk_rows):
-        if candidates is None:
-            ranks = exact_ranks(sides, queries, largest_k, buffer)
-        else:
-            ranks, again = ranks_by_candidates(sides, candidates, queries, largest_k, buffer)
-            n_again += again
-        rows = _scores(ranks.hits.cpu().numpy(), sides.relevant[queries].cpu().numpy())
-        rows += [(ranks.first_hit <= k).double().cpu().numpy() for k in recall_at]
-        scores.append(np.stack(rows))
-        n_tied += int(ranks.tied.sum())
+        chunk_rows = max(1, CHUNK_BYTES // n_threads // (4 * len(sides.references) + 48 * largest_r))
+    chunk_rows = math.ceil(min(chunk_rows, n_queries / n_threads) / PRODUCT_ROWS) * PRODUCT_ROWS
+    buffers = [torch.empty(chunk_rows, len(sides.references), device=order.device) for _ in range(n_threads)]
+    scoring = _Scoring(sides, candidates, recall_at, buffers)
+    scores, tied, again = zip(*side_by_side(scoring, torch.split(order, chunk_rows), n_threads), strict=True)
     names = ("precision_at_1", "r_precision", "map_at_r", *(f"recall_at_{k}" for k in recall_at))
     means = [math.fsum(row) / n_queries for row in np.concatenate(scores, axis=1).tolist()]
     audit = EvaluationAudit(
@@ -139,14 +137,49 @@ def _averages(
         left_out=left_out,
         smallest_r=smallest_r,
         largest_r=largest_r,
-        tied_queries=n_tied,
+        tied_queries=sum(tied),
         chunk_rows=chunk_rows,
-        buffer_bytes=buffer.nbytes,
+        buffer_bytes=sum(buffer.nbytes for buffer in buffers),
         search="torch" if candidates is None else "faiss",
         device=order.device.type,
-        searched_again=n_again,
+        searched_again=sum(again),
     )
     return Evaluation(dict(zip(names, means, strict=True)), audit)
+
+
+def _n_threads(n_queries: int, n_references: int, width: int) -> int:
+    """How many chunks a CPU ranks at once."""
+    most = LARGEST_BYTES // (4 * PRODUCT_ROWS * (n_references + 3 * width))
+    return max(1, min(torch.get_num_threads(), math.ceil(n_queries / PRODUCT_ROWS), most))
+
+
+class _Scoring:
+    """What threads do side by side, each with a buffer while it does."""
+
+    def __init__(
+        self, sides: Sides, candidates: Candidates | None, recall_at: tuple[int, ...], buffers: Sequence[Tensor]
+    ) -> None:
+        self._sides, self._candidates, self._recall_at = sides, candidates, recall_at
+        self._buffers: SimpleQueue[Tensor] = SimpleQueue()
+        for buffer in buffers:
+            self._buffers.put(buffer)
+
+    @torch.no_grad()  # here, too: each thread has its own mode
+    def __call__(self, queries: Tensor) -> tuple[Scores, int, int]:
+        """(3 + recalls, B) of one chunk; its tied queries; and those that faiss left to torch."""
+        ranks, again = self._ranks(queries)
+        rows = _scores(ranks.hits.cpu().numpy(), self._sides.relevant[queries].cpu().numpy())
+        rows += [(ranks.first_hit <= k).double().cpu().numpy() for k in self._recall_at]
+        return np.stack(rows), int(ranks.tied.sum()), again
+
+    def _ranks(self, queries: Tensor) -> tuple[Ranks, int]:
+        buffer, largest_k = self._buffers.get(), max(self._recall_at, default=0)
+        try:
+            if self._candidates is None:
+                return exact_ranks(self._sides, queries, largest_k, buffer), 0
+            return ranks_by_candidates(self._sides, self._candidates, queries, largest_k, buffer)
+        finally:
+            self._buffers.put(buffer)
 
 
 def _scores(hits: npt.NDArray[np.bool_], relevant: npt.NDArray[np.int64]) -> list[Scores]:

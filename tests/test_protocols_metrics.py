@@ -229,18 +229,6 @@ def test_keys_ascend_as_a_stable_descending_sort_of_the_row():
     assert torch.equal(keys & ranking.COLUMN_BITS, expected)
 
 
-@pytest.mark.parametrize(("n", "n_classes"), [(500, 100), (500, 9), (301, 2)])
-def test_numpy_and_torch_select_the_same(monkeypatch, n, n_classes):
-    """Threads decide which of them it is."""
-    embeddings, labels = whole_number_points(n, n_classes, 3)
-    found = evaluate(embeddings, labels, recall_at=(1, 4))
-    selected = []
-    monkeypatch.setattr(ranking.np, "partition", lambda *arguments: selected.append(arguments))
-    monkeypatch.setattr(ranking, "NUMPY_THREADS", 0)
-    assert evaluate(embeddings, labels, recall_at=(1, 4)) == found
-    assert not selected
-
-
 def test_metrics_equal_the_accuracy_calculator_without_ties():
     embeddings, labels = gaussian_classes(700, 25, 8)
     embeddings = torch.nn.functional.normalize(embeddings)

@@ -31,7 +31,8 @@ def near_ties(n: int, n_classes: int, dim: int, seed: int = 0) -> tuple[torch.Te
 def assert_equal_by_both(*arguments, **options) -> Evaluation:
     by_torch, by_faiss = (evaluate(*arguments, **options, search=search) for search in ("torch", "faiss"))
     assert by_faiss.metrics == by_torch.metrics  # every digit
-    assert replace(by_faiss.audit, search="torch", searched_again=0) == by_torch.audit
+    of_threads = {"chunk_rows": by_torch.audit.chunk_rows, "buffer_bytes": by_torch.audit.buffer_bytes}
+    assert replace(by_faiss.audit, search="torch", searched_again=0, **of_threads) == by_torch.audit
     assert (by_faiss.audit.search, by_torch.audit.search) == ("faiss", "torch")
     assert by_torch.audit.searched_again == 0
     return by_faiss
