@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmark.errors import BenchmarkError
 from benchmark.jobs import Job, fold_seed
 from benchmark.methods.entry import W_LR, MethodEntry, Space, Value
 from benchmark.methods.registry import space_hash, space_json
@@ -43,6 +44,7 @@ class Bench:
     shared: Place | None = None  # where all hosts keep their test embeddings, if not in `artifacts`
     threads: int
     device: str
+    cuda_graphs: bool = False  # of the network in training; told with the device
     search: Search = "torch"  # what finds the neighbours; it changes no value
     cache: Path | None = None  # of the resized images, where it is made; it changes no value
     checkpoints: Path | None = None  # where running jobs leave what they need to go on; it changes no value
@@ -184,6 +186,19 @@ def check_metrics_version(protocol: Protocol) -> None:
         raise ProtocolError(
             f"{protocol.title}: evaluation.metrics_version is {wanted}; this code computes version {METRICS_VERSION}. "
             "Use the release of the package that has the protocol."
+        )
+
+
+def check_graphs(asked: bool, device: str) -> None:
+    """Refuse CUDA graphs where jobs run on another device.
+
+    Raises:
+        BenchmarkError: in one line, with the way out.
+    """
+    if asked and not device.startswith("cuda"):
+        raise BenchmarkError(
+            f"--cuda-graphs: jobs would run on the {device} here, and only a CUDA device has graphs. Leave it out, or "
+            "see with mlrc doctor why torch finds no such device."
         )
 
 

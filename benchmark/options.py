@@ -104,6 +104,13 @@ SchedulerFile = Annotated[
     HOW_IT_RUNS,
 ]
 Threads = Annotated[int, typer.Option("--threads", help="Torch threads of one job; may change the last bits.")]
+CudaGraphs = Annotated[
+    bool,
+    typer.Option(
+        "--cuda-graphs",
+        help="On a CUDA device, launch the network's part of a training step at once; told in the record.",
+    ),
+]
 SearchSampler = Annotated[
     Sampler | None,
     typer.Option("--sampler", help="Of searches, in place of the protocol's; grid: a finite space, point by point."),
@@ -163,6 +170,7 @@ class SuiteOptions:
     executor: ExecutorName = "processes"
     workers: Workers = None  # None: one a core
     threads: Threads = 1  # of one job; not derived from the workers, so that these never change a bit of a result
+    cuda_graphs: CudaGraphs = False
     weights: Weights = None  # the trunk's file, where it is not in its usual place
     search: Search = "torch"
     no_cache: NoCache = False  # True: nor is it remembered which images decode

@@ -26,6 +26,7 @@ _PACKAGES = (
     "faiss-cpu",
     "faiss-gpu",
 )
+AS_GRAPHS = ", training as CUDA graphs"  # after the name of a record's device, where they were asked for
 _COMPUTING_ROOMS = ("benchmark", "protocols", "results")  # what a worker runs; it makes no report
 
 
@@ -34,7 +35,7 @@ def provenance(bench: Bench, trunk_weights: str) -> Provenance:
     return Provenance(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=versions(),
-        device=device_name(bench.device),
+        device=device_name(bench.device) + AS_GRAPHS * bench.cuda_graphs,
         threads=bench.threads,
         code_revision=code_revision(),
         trunk_weights=trunk_weights,

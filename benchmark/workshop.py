@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import optuna
 from rich.console import Console
 
-from benchmark.bench import Bench, check_metrics_version, default_device
+from benchmark.bench import Bench, check_graphs, check_metrics_version, default_device
 from benchmark.campaign import expected_work, trials_told
 from benchmark.checks import check_batches, check_network, check_sides, check_space, check_super_classes, check_trunk
 from benchmark.console import errors, say
@@ -63,6 +63,8 @@ def assemble(options: SuiteOptions, published: str | None = None, decode: bool =
         ProtocolError, DataError, BenchmarkError: in one line, with the way out.
     """
     leave_if_asked()
+    if options.executor != "dask":  # whose workers look at their own devices
+        check_graphs(options.cuda_graphs, default_device())
     protocol = derive(protocol_named(options.protocol), options.settings)
     entries = tuple(method_entry(name) for name in dict.fromkeys(options.methods))
     check_executor(options.executor, options.workers, options.scheduler, options.scheduler_file)
@@ -131,6 +133,7 @@ def _bench(options: SuiteOptions, protocol: Protocol) -> Bench:
         artifacts=embeddings_folder(options.store),
         threads=options.threads,
         device=default_device(),
+        cuda_graphs=options.cuda_graphs,
         search=options.search,
         keep_checkpoints=options.keep_checkpoints,
         rules=SearchRules(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from conftest import draw_images
 from tiny import MARGINS, tiny_bench, tiny_protocol, without_timings
 
@@ -127,6 +128,12 @@ def test_a_folder_of_test_embeddings_that_is_not_shared_is_refused(offer: Offer)
 def test_a_command_whose_folder_is_not_there_is_refused(offer: Offer, tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match="start it in a folder that every worker sees"):
         join(replace(offer, folder=tmp_path / "nowhere"))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="it is refused where there is no CUDA device")
+def test_a_worker_without_a_cuda_device_takes_no_part_in_a_suite_with_cuda_graphs(offer: Offer) -> None:
+    with pytest.raises(BenchmarkError, match="--cuda-graphs: jobs would run on the cpu here"):
+        join(replace(offer, bench=replace(offer.bench, cuda_graphs=True)))
 
 
 def test_an_offer_shows_no_password(offer: Offer) -> None:

@@ -54,6 +54,7 @@ SAME: dict[str, tuple[str, list[str]]] = {
     "executor": ('executor = "inline"', ["--executor", "inline"]),
     "workers": ("workers = 3", ["--workers", "3"]),
     "threads": ("threads = 2", ["--threads", "2"]),
+    "cuda-graphs": ("cuda-graphs = true", ["--cuda-graphs"]),
     "weights": ('weights = "w.pth"', ["--weights", "{}/w.pth"]),
     "search": ('search = "faiss"', ["--search", "faiss"]),
     "no-cache": ("no-cache = true", ["--no-cache"]),

@@ -13,6 +13,7 @@ from conftest import SETTINGS, Command, draw_images, options
 
 from benchmark.oversight.recorded import recorded_protocol
 from benchmark.oversight.verify import differing
+from benchmark.provenance import device_name
 from protocols.catalogue import PUBLISHED
 from protocols.derive import derive
 from results.store import Store
@@ -117,6 +118,12 @@ def test_other_images_are_refused_by_their_hash(mlrc: Command, store: Path, tmp_
         ("provenance.versions.torch", "1.0.0", "torch is "),
         ("provenance.versions.pillow", "9.0.0", "pillow is "),
         ("provenance.device", "NVIDIA H200", "device is cpu "),
+        ("provenance.device", "NVIDIA H200, training as CUDA graphs", "it was made with NVIDIA H200."),
+        (
+            "provenance.device",
+            f"{device_name('cpu')}, training as CUDA graphs",
+            "--cuda-graphs: jobs would run on the cpu here",
+        ),
         ("identity.method_code", "0123456789ab", "method code is none; it was made with 0123456789ab"),
         ("seed", 7, "the record was changed by hand"),
     ],
@@ -179,6 +186,7 @@ def test_what_only_older_releases_told_of_a_job_is_no_difference_and_a_part_that
 ) -> None:
     record_id = an_id(store, "contrastive", "fold")
     edit(store, record_id, lambda record: record["in_force"].update(transforms={}, schedule={}))
+    edit(store, record_id, lambda record: record["evaluation_audit"].update(chunk_rows=1, buffer_bytes=1))
     found = mlrc("verify", record_id, "--store", store, "--data", images, "--json")
     assert (found.code, found.json["differences"]) == (0, [])
     edit(store, record_id, lambda record: record["in_force"].update(unheard_of=1))

@@ -34,6 +34,7 @@ from benchmark.interruption import interruptible
 from benchmark.options import (
     DATA_HELP,
     AsJson,
+    CudaGraphs,
     NoCache,
     Published,
     SuiteOptions,
@@ -108,6 +109,7 @@ def check(
     executor: Annotated[str, typer.Option("--executor", help="processes or inline.")] = "processes",
     workers: Workers = None,
     threads: Threads = 1,
+    cuda_graphs: CudaGraphs = False,
     weights: Weights = None,
     no_cache: NoCache = False,
     junit: JUnit = None,
@@ -122,7 +124,7 @@ def check(
     chosen = _chosen(baseline, methods, file)
     options = _options(baseline, [method.method for method in chosen])
     options = replace(options, executor=executor, workers=workers, threads=threads, weights=weights, no_cache=no_cache)
-    options = replace(options, data=baseline.data if data is None else data)
+    options = replace(options, data=baseline.data if data is None else data, cuda_graphs=cuda_graphs)
     with _store_of(store) as address, interruptible():
         found = _checked(baseline, chosen, replace(options, store=address), asked, file, search_again)
     raise typer.Exit(conclude(found, asked, junit, as_json))

@@ -48,6 +48,7 @@ def plan_suite(
     if steps is not None and not 1 <= steps <= MOST_STEPS:
         raise BenchmarkError(f"--steps-per-job is {steps}; it must be at least 1, and at most {MOST_STEPS:,}.")
 
+    from benchmark.bench import check_graphs
     from benchmark.executors import usable_cores
     from benchmark.oversight.calibration import measured_costs
     from benchmark.oversight.costs import given_costs
@@ -69,6 +70,7 @@ def plan_suite(
         expected = job_steps(bench, store, steps)
     entries = [entry for entry, one in zip(suite.entries, left, strict=True) if one.n_jobs]
     if step_s is None and entries:
+        check_graphs(bench.cuda_graphs, bench.device)  # of this machine, also for a cluster that has the device
         named = f"{len(entries)} methods" if len(entries) > 1 else entries[0].name
         say_error(f"Measuring a few steps of {named}; --seconds-per-step takes no measurement.")
         costs = measured_costs(entries, bench, min(suite.workers, usable_cores()))

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from benchmark.bench import Bench, default_device
+from benchmark.bench import Bench, check_graphs, default_device
 from benchmark.errors import BenchmarkError
 from benchmark.executors.worker import hold
 from benchmark.jobs import Work
@@ -81,6 +81,7 @@ def join(offer: Offer) -> str:
     with _turn:
         _enter(offer)
         bench = replace(offer.bench, device=default_device())  # the command may run where there is no GPU
+        check_graphs(bench.cuda_graphs, bench.device)
         store = _open_store(offer)
         try:
             _check_artifacts(offer)

@@ -9,19 +9,22 @@ from typing import Any
 
 import numpy as np
 
+from benchmark.bench import Bench, check_graphs
 from benchmark.commands.listings import MOST_LINES
 from benchmark.errors import BenchmarkError
 from benchmark.executors.worker import hold, perform
 from benchmark.jobs import Work
 from benchmark.oversight.recorded import recorded_bench, recorded_ensemble, recorded_job, recorded_protocol
-from benchmark.provenance import code_revision, versions
+from benchmark.provenance import AS_GRAPHS, code_revision, versions
 from benchmark.training.embeddings import EmbeddingsUnavailable, Place, load_embeddings, stored_place
+from protocols.spec import Protocol
 from protocols.trunks import use_weight_file
 from results.record import FoldRecord, Record
 from results.store import Store
 
 DONE_TOGETHER = "its folds were not trained again: their stored test embeddings were put together and scored again"
 ASIDE = ("seconds", "peak_memory_bytes", "provenance")  # of a record: what two runs of one job need not share
+MEMORY = ("chunk_rows", "buffer_bytes")  # of an evaluation: releases cut it otherwise, which changes no number
 NO_LONGER_IN_FORCE = ("transforms", "schedule")  # told up to 0.2.0 as the protocol had them; 0.3.0 tells what was done
 
 
@@ -62,7 +65,7 @@ def verify(record: Record, store: Store, address: str, data: str | None, weights
     if weights is not None:
         use_weight_file(protocol.trunk, weights)
     with TemporaryDirectory() as folder:
-        bench = recorded_bench(record, protocol, data, Path(folder) / "embeddings")
+        bench = _bench_of(record, protocol, data, Path(folder) / "embeddings")
         stored = stored_place(store, address)
         if isinstance(record, FoldRecord):
             work: Work = recorded_job(record)
@@ -126,6 +129,16 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
+def _bench_of(record: Record, protocol: Protocol, data: str | None, artifacts: Path) -> Bench:
+    """The bench that made the record, with CUDA graphs if it had them."""
+    made = record.provenance
+    on_device = replace(record, provenance=replace(made, device=made.device.removesuffix(AS_GRAPHS)))
+    bench = recorded_bench(on_device, protocol, data, artifacts)
+    graphs = made.device.endswith(AS_GRAPHS)
+    check_graphs(graphs, bench.device)
+    return replace(bench, cuda_graphs=graphs)
+
+
 def _notes(record: Record) -> Iterator[str]:
     """What differs from then and is said, not refused: it is what verifying is about."""
     recorded, here = record.provenance.versions, versions()
@@ -148,6 +161,8 @@ def _compared(recorded: Record, found: Record) -> tuple[dict[str, Any], dict[str
 
 def _plain(record: Record) -> dict[str, Any]:
     kept = {name: value for name, value in asdict(record).items() if name not in ASIDE}
+    audit = kept["evaluation_audit"] or {}
+    kept["evaluation_audit"] = {name: value for name, value in audit.items() if name not in MEMORY}
     if isinstance(record, FoldRecord):
         kept["trunk_weights"] = record.provenance.trunk_weights
     plain: dict[str, Any] = json.loads(json.dumps(kept))

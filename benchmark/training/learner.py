@@ -18,6 +18,7 @@ from benchmark.methods.registry import build_method
 from benchmark.seeding import derived_seed, stream
 from benchmark.training.context import Context
 from benchmark.training.failure import FoldFailure, raised_by_method
+from benchmark.training.graphs import graphed
 from benchmark.training.in_force import InForce, coverage_in_force, draws_in_force, training_in_force
 from benchmark.training.method_memory import MethodMemory
 from benchmark.training.optimisers import build_optimiser
@@ -47,6 +48,12 @@ class Learner:
         self._sampler = BatchSampler(images.images_by_class, plan, derived_seed(job.seed, "batches"))
         self._augmentation = np.random.default_rng(derived_seed(job.seed, "augmentation"))
         self._method_augmentation = np.random.default_rng(derived_seed(job.seed, "augmentation for the method"))
+        self._network: Callable[[torch.Tensor], torch.Tensor] = model
+        if bench.cuda_graphs:
+            side_px = protocol.transforms.crop_px
+            self._network = graphed(
+                model, (sum(plan.counts), images.transform.n_channels, side_px, side_px), self._device
+            )
         self.method = _build(entry, n_classes, protocol.embedding.dim, hyperparameters, job).to(self._device).train()
         self._optimiser = build_optimiser(protocol.optimiser, model, self.method, entry, hyperparameters)
         self._optimiser.register_step_post_hook(lambda *_: audit.optimiser_stepped())
@@ -85,14 +92,14 @@ class Learner:
 
     def _step(self, chosen: Indices, labels: Indices, seeds: list[int]) -> None:
         """One batch through trunk, method and optimiser."""
-        embeddings = self._model(self._train_images(chosen, seeds))
+        embeddings = self._network(self._train_images(chosen, seeds))
         self._watch(labels)
         with self._methods_code():
             loss = self.method(embeddings, torch.from_numpy(labels).to(self._device, non_blocking=True))
             if self._penalty is not None:
                 loss = loss + self._penalty(self._context)
             _refuse_unless_differentiable(loss)
-            self._optimiser.zero_grad(set_to_none=True)
+            self._optimiser.zero_grad(set_to_none=True)  # zeros would not do: `benchmark.training.graphs`
             loss.backward()
         if self.n_steps < self._warmup_steps:
             for parameter in self._model.trunk.parameters():

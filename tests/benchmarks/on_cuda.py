@@ -1,10 +1,10 @@
 """What a CUDA device computes and how fast: correctness first, then ratios within this one run.
 
-Checks: crops, embeddings, gradients and metrics agree with the CPU's; a fold job run twice is equal bit for bit; a
-training step of a loss without mining never waits for the device. Ratios: BN-Inception's training step (32 x 227 px,
-float32, tf32 off) against the network of `pretrainedmodels`, eager and NCHW, with the same loss and optimiser; the same
-forward and backward replayed as a captured graph; batches cut on the device against batches cut by the CPU; metrics at
-the size of SOP against the CPU.
+Checks: crops, embeddings, gradients and metrics agree with the CPU's; a fold job run twice is equal bit for bit, and so
+is one with CUDA graphs, after it was stopped half way too; a training step of a loss without mining never waits for the
+device, with graphs or without. Ratios: BN-Inception's training step (32 x 227 px, float32, tf32 off) against the
+network of `pretrainedmodels`, eager and NCHW, with the same loss and optimiser; the same step with graphs against
+without; batches cut on the device against batches cut by the CPU; metrics at the size of SOP against the CPU.
 
 Run `python tests/benchmarks/on_cuda.py`: one JSON line, exit code 1 if a check fails, 2 without a CUDA device. It needs
 no weight file and no data set. (Not `cuda.py`: torch imports a package of that name.)
@@ -13,7 +13,8 @@ no weight file and no data set. (Not `cuda.py`: torch imports a package of that 
 import json
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -26,7 +27,10 @@ from torch.nn.functional import cross_entropy, normalize
 
 from benchmark.bench import Bench
 from benchmark.executors.worker import hold
+from benchmark.jobs import Job
 from benchmark.methods.registry import method_entry
+from benchmark.training.checkpoint import State
+from benchmark.training.graphs import graphed
 from benchmark.training.learner import Learner
 from benchmark.training.training import FoldTraining, run_fold
 from protocols.catalogue import LITE_V1, MINI_V1, MLRC_V1
@@ -37,6 +41,7 @@ from protocols.metrics import evaluate
 from protocols.model import EmbeddingModel, build_model
 from protocols.spec import Protocol
 from protocols.splits import make_split
+from results.record import FoldRecord
 
 MLRC = replace(MLRC_V1, trunk=replace(MLRC_V1.trunk, weights="random"))
 LITE = replace(LITE_V1, trunk=replace(LITE_V1.trunk, weights="random"))
@@ -44,6 +49,7 @@ WARM_UP, REPEATS, ROUNDS = 5, 20, 5
 SOP = (60_502, 11_316, 128)  # images, classes, width
 DATA = "shapes:shifted?train=20&test=10"
 CONV1 = "trunk.conv1_7x7_s2.weight"
+MARGINS, PROXIES = {"pos_margin": 0.2, "neg_margin": 0.9}, {"temperature": 0.1, "w_lr": 1e-3}
 
 
 def the_bench(protocol: Protocol, folder: Path) -> Bench:
@@ -92,14 +98,53 @@ def metrics_agree() -> bool:
     return all(abs(on_cpu[name] - on_cuda[name]) < 1e-4 for name in on_cpu)
 
 
-def job_repeats(folder: Path) -> bool:
-    """A final fold of `mini` and of a small `lite`, each run twice."""
+def same(first: FoldRecord, second: FoldRecord) -> bool:
+    """Whether two runs of a final fold came to the same end by the same way; what they found is shown if not."""
+    one, other = ((record.outcome, record.message, record.curve, record.test) for record in (first, second))
+    if one != other or first.outcome != "done":
+        print(f"{first.identity.protocol['title']}, {first.identity.method}: {one}; {other}", file=sys.stderr)
+        return False
+    return True
+
+
+def small_jobs(folder: Path) -> Iterator[tuple[Bench, Job]]:
+    """Final folds of `mini`, of a small `lite`, and of one whose network rests while the proxies warm up."""
     small = ["crop_px=96", "resize_px=128", "max_steps=6", "cadence.evaluate_every_steps=3"]
-    for protocol in (derive(MINI_V1, ["max_steps=100"]), derive(LITE, small)):
-        bench = the_bench(protocol, folder)
-        job = bench.job(method_entry("contrastive"), {"pos_margin": 0.2, "neg_margin": 0.9}, run=1, fold=0)
-        first, second = run_fold(job, bench), run_fold(job, bench)
-        if first.outcome != "done" or (first.curve, first.test) != (second.curve, second.test):
+    for settings, name, values in (
+        (["max_steps=100"], "contrastive", MARGINS),
+        (small, "contrastive", MARGINS),
+        ([*small, "proxy_warmup_steps=2"], "norm-softmax", PROXIES),
+    ):
+        bench = the_bench(derive(LITE if "crop_px=96" in settings else MINI_V1, settings), folder)
+        yield bench, bench.job(method_entry(name), values, run=1, fold=0)
+
+
+def job_repeats(folder: Path) -> bool:
+    """Each of the jobs, run twice."""
+    return all(same(run_fold(job, bench), run_fold(job, bench)) for bench, job in small_jobs(folder))
+
+
+class Stopped(Exception):
+    """A job was ended between two validations."""
+
+
+class StoppedHalfWay(FoldTraining):
+    """A job whose only checkpoint is that of its first validation."""
+
+    def _state(self, learner: Learner) -> State:
+        if self.curve[1:]:
+            raise Stopped
+        return super()._state(learner)
+
+
+def graphs_change_no_bit(folder: Path) -> bool:
+    """Each of the jobs without graphs, with them, and with them from its first validation on."""
+    for bench, job in small_jobs(folder):
+        plain, graphs = run_fold(job, bench), replace(bench, cuda_graphs=True)
+        resumed = replace(graphs, checkpoints=folder / "checkpoints")
+        with suppress(Stopped):
+            StoppedHalfWay(job, resumed).run()
+        if not (same(plain, run_fold(job, graphs)) and same(plain, run_fold(job, resumed))):
             return False
     return True
 
@@ -120,47 +165,33 @@ class Watched(FoldTraining):
 def step_never_waits(folder: Path) -> bool:
     """Image batches, network, loss and optimiser of a small `lite`."""
     bench = the_bench(derive(LITE, ["crop_px=96", "resize_px=128"]), folder)
-    job = bench.job(method_entry("norm-softmax"), {"temperature": 0.1, "w_lr": 1e-3}, run=0, fold=0)
+    job = bench.job(method_entry("norm-softmax"), PROXIES, run=0, fold=0)
     try:
-        Watched(job, bench).run()
+        for cuda_graphs in (False, True):
+            Watched(job, replace(bench, cuda_graphs=cuda_graphs)).run()
     except RuntimeError as error:
         print(str(error).splitlines()[0], file=sys.stderr)
         return False
     return True
 
 
-def training_step(plain: bool) -> tuple[Callable[[], None], Callable[[], None]]:
-    """A whole step of one of the two networks, and its forward and backward alone."""
+def training_step(plain: bool = False, graphs: bool = False) -> Callable[[], None]:
+    """A whole step of one of the two networks."""
     model = build_model(MLRC, torch.Generator().manual_seed(0))
     if plain:
         model = EmbeddingModel(PlainTrunk(model.trunk.state_dict()), model.embedder, model.normalisation)
     model.to("cuda")
     images, labels = torch.rand(32, 3, 227, 227, device="cuda") * 255 - 117, torch.arange(32, device="cuda")
     optimiser = torch.optim.RMSprop(model.trainable_parameters(), lr=1e-6, weight_decay=1e-4, momentum=0.9)
-
-    def gradients() -> None:
-        optimiser.zero_grad(set_to_none=False)
-        cross_entropy(10 * model(images), labels).backward()
+    network = graphed(model, images.shape, images.device) if graphs else model
 
     def step() -> None:
-        gradients()
+        loss = cross_entropy(10 * network(images), labels)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
         optimiser.step()
 
-    return step, gradients
-
-
-def captured(work: Callable[[], None]) -> Callable[[], None]:
-    """`work` as a graph that is launched at once."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(WARM_UP):
-            work()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        work()
-    return graph.replay
+    return step
 
 
 def seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
@@ -184,7 +215,7 @@ def ratio(slow: Callable[[], object], fast: Callable[[], object], repeats: int =
 
 def ratios() -> dict[str, dict[str, float]]:
     """All of them."""
-    (plain_step, _), (step, gradients) = training_step(plain=True), training_step(plain=False)
+    plain_step, step, graphed_step = training_step(plain=True), training_step(), training_step(graphs=True)
     some = list(range(32))
     cpu, cuda = (
         ImageTensors(load_dataset(DATA), MLRC.transforms, MLRC.trunk.input, device=name) for name in ("cpu", "cuda")
@@ -193,7 +224,7 @@ def ratios() -> dict[str, dict[str, float]]:
     on_device = embeddings.cuda(), labels.cuda()
     return {
         "training_step": ratio(plain_step, step),
-        "captured_gradients": ratio(gradients, captured(gradients)),
+        "graphed_step": ratio(step, graphed_step),
         "train_batch": ratio(lambda: cpu.train(some, some).cuda(), lambda: cuda.train(some, some)),
         "metrics_sop": ratio(lambda: evaluate(embeddings, labels), lambda: evaluate(*on_device), repeats=1),
     }
@@ -211,6 +242,7 @@ def main() -> int:
             "network_agrees": network_agrees(),
             "metrics_agree": metrics_agree(),
             "job_repeats": job_repeats(Path(folder)),
+            "graphs_change_no_bit": graphs_change_no_bit(Path(folder)),
             "step_never_waits": step_never_waits(Path(folder)),
         }
     torch.use_deterministic_algorithms(False)
