@@ -34,10 +34,7 @@ DEFINITION = (
     "first R / R; MAP@R = sum of precision@j over hits j <= R, / R; R@K = a hit among the first K; mean over queries."
 )
 
-# About what the chunks in work hold if the caller does not say how long one is; small enough to stay in cache.
-CHUNK_BYTES = 16 * 2**20
-# A thread ranks the queries of one product at least. Where their rows are long, fewer threads do, each with several of
-# torch's.
+# Of what threads rank at once, about. Where rows are long, fewer threads do, each with several of torch's.
 LARGEST_BYTES = 256 * 2**20
 
 Scores = npt.NDArray[np.float64]
@@ -58,8 +55,9 @@ class EvaluationAudit:
     smallest_r: int
     largest_r: int
     tied_queries: int
-    chunk_rows: int  # queries ranked together
-    buffer_bytes: int  # of the similarities of the chunks in work, the largest piece of memory beside the embeddings
+    buffer_bytes: (
+        int  # of the similarities that threads rank at once, the largest piece of memory beside the embeddings
+    )
     search: Search
     device: str  # its kind
     searched_again: int  # queries that faiss left to torch, as rounding may have changed their numbers
@@ -80,7 +78,6 @@ def evaluate(
     gallery: Tensor | None = None,
     gallery_labels: Tensor | None = None,
     recall_at: Sequence[int] = (),
-    chunk_rows: int | None = None,
     search: Search = "torch",
 ) -> Evaluation:
     """Search every query among the references and average.
@@ -91,7 +88,6 @@ def evaluate(
         gallery: (M, D) float32 references on the same device.
         gallery_labels: (M,) int64, given exactly when `gallery` is.
         recall_at: the K of each recall@K to add.
-        chunk_rows: queries ranked together, rounded up to whole products; it changes memory and time, never a number.
         search: what finds the neighbours; after faiss, torch decides where rounding could have changed a number.
 
     Raises:
@@ -101,18 +97,16 @@ def evaluate(
     """
     if (gallery is None) != (gallery_labels is None):
         raise ValueError("gallery and gallery_labels come together; one of them is missing.")
-    if min(recall_at, default=1) < 1 or (chunk_rows is not None and chunk_rows < 1):
-        raise ValueError(f"recall_at {list(recall_at)} and chunk_rows {chunk_rows} must be at least 1.")
+    if min(recall_at, default=1) < 1:
+        raise ValueError(f"recall_at {list(recall_at)}: each K must be at least 1.")
     with torch.no_grad():
         sides = Sides(embeddings, labels, gallery, gallery_labels)
         candidates = Candidates(sides.references) if search == "faiss" else None
-        return _averages(sides, candidates, tuple(recall_at), chunk_rows)
+        return _averages(sides, candidates, tuple(recall_at))
 
 
-def _averages(
-    sides: Sides, candidates: Candidates | None, recall_at: tuple[int, ...], chunk_rows: int | None
-) -> Evaluation:
-    # Ordered by R, neighbours in a chunk need about equally many ranks.
+def _averages(sides: Sides, candidates: Candidates | None, recall_at: tuple[int, ...]) -> Evaluation:
+    # Ordered by R, queries that are ranked together need about equally many ranks.
     order = sides.relevant.argsort(stable=True)
     order = order[sides.relevant[order] > 0]
     n_queries, left_out = len(order), len(sides.relevant) - len(order)
@@ -121,14 +115,11 @@ def _averages(
             f"evaluation: none of the {left_out} queries has a reference of its class; give a class two images or more."
         )
     smallest_r, largest_r = int(sides.relevant[order[0]]), int(sides.relevant[order[-1]])
-    one = candidates is not None or order.device.type != "cpu"  # faiss has threads of its own
-    n_threads = 1 if one else _n_threads(n_queries, *sides.references.shape)
-    if chunk_rows is None:
-        chunk_rows = max(1, CHUNK_BYTES // n_threads // (4 * len(sides.references) + 48 * largest_r))
-    chunk_rows = math.ceil(min(chunk_rows, n_queries / n_threads) / PRODUCT_ROWS) * PRODUCT_ROWS
-    buffers = [torch.empty(chunk_rows, len(sides.references), device=order.device) for _ in range(n_threads)]
+    alone = candidates is not None or order.device.type != "cpu"  # faiss has threads of its own
+    n_threads = 1 if alone else _n_threads(n_queries, *sides.references.shape)
+    buffers = [torch.empty(PRODUCT_ROWS, len(sides.references), device=order.device) for _ in range(n_threads)]
     scoring = _Scoring(sides, candidates, recall_at, buffers)
-    scores, tied, again = zip(*side_by_side(scoring, torch.split(order, chunk_rows), n_threads), strict=True)
+    scores, tied, again = zip(*side_by_side(scoring, torch.split(order, PRODUCT_ROWS), n_threads), strict=True)
     names = ("precision_at_1", "r_precision", "map_at_r", *(f"recall_at_{k}" for k in recall_at))
     means = [math.fsum(row) / n_queries for row in np.concatenate(scores, axis=1).tolist()]
     audit = EvaluationAudit(
@@ -138,7 +129,6 @@ def _averages(
         smallest_r=smallest_r,
         largest_r=largest_r,
         tied_queries=sum(tied),
-        chunk_rows=chunk_rows,
         buffer_bytes=sum(buffer.nbytes for buffer in buffers),
         search="torch" if candidates is None else "faiss",
         device=order.device.type,
@@ -148,7 +138,7 @@ def _averages(
 
 
 def _n_threads(n_queries: int, n_references: int, width: int) -> int:
-    """How many chunks a CPU ranks at once."""
+    """How many threads of a CPU rank PRODUCT_ROWS queries each."""
     most = LARGEST_BYTES // (4 * PRODUCT_ROWS * (n_references + 3 * width))
     return max(1, min(torch.get_num_threads(), math.ceil(n_queries / PRODUCT_ROWS), most))
 
@@ -166,7 +156,7 @@ class _Scoring:
 
     @torch.no_grad()  # here, too: each thread has its own mode
     def __call__(self, queries: Tensor) -> tuple[Scores, int, int]:
-        """(3 + recalls, B) of one chunk; its tied queries; and those that faiss left to torch."""
+        """(3 + recalls, B) of B queries; how many are tied; and how many faiss left to torch."""
         ranks, again = self._ranks(queries)
         rows = _scores(ranks.hits.cpu().numpy(), self._sides.relevant[queries].cpu().numpy())
         rows += [(ranks.first_hit <= k).double().cpu().numpy() for k in self._recall_at]
@@ -187,6 +177,6 @@ def _scores(hits: npt.NDArray[np.bool_], relevant: npt.NDArray[np.int64]) -> lis
     rank = np.arange(1, hits.shape[1] + 1)
     within = hits & (rank <= relevant[:, None])
     found = within.cumsum(axis=1)
-    # cumsum adds from left to right: columns beyond R add zero and change no digit, however wide the chunk is.
+    # cumsum adds from left to right: columns beyond R add zero and change no digit, however many there are.
     precisions = np.where(within, found / rank, 0.0).cumsum(axis=1)
     return [hits[:, 0].astype(np.float64), found[:, -1] / relevant, precisions[:, -1] / relevant]

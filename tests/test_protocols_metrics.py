@@ -1,4 +1,4 @@
-"""The metrics equal a slow loop written from the definition: for every chunk, with ties, lone queries, any labels."""
+"""The metrics equal a slow loop written from the definition: with ties, lone queries, any labels, any piece of work."""
 
 import math
 import subprocess
@@ -13,12 +13,12 @@ from pytorch_metric_learning.distances import LpDistance
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 from pytorch_metric_learning.utils.inference import CustomKNN
 
-from protocols import ranking
+from protocols import metrics, ranking
 from protocols.errors import ProtocolError
 from protocols.metrics import DEFINITION, METRICS_VERSION, Evaluation, evaluate
 from protocols.ranking import _keys
 
-CHUNKS = (1, 7, 64, 500, None)
+TOGETHER = (1, 7, 64, 500)  # queries
 
 
 def slow(embeddings, labels, gallery=None, gallery_labels=None, recall_at=()):
@@ -83,27 +83,32 @@ def whole_number_points(n: int, n_classes: int, dim: int, seed: int = 0) -> tupl
     return torch.randint(-3, 4, (n, dim), generator=random).float(), labels
 
 
+def rank_together(n_queries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (metrics, ranking):
+        monkeypatch.setattr(module, "PRODUCT_ROWS", n_queries)
+
+
 @pytest.mark.parametrize("make", [rounded_classes, whole_number_points])
 @pytest.mark.parametrize(("n", "n_classes"), [(500, 100), (500, 9), (301, 2)])
-def test_metrics_equal_the_definition_for_every_chunk_size(make, n, n_classes):
+def test_metrics_equal_the_definition_however_many_queries_are_ranked_together(monkeypatch, make, n, n_classes):
     embeddings, labels = make(n, n_classes, 3)
     whole = evaluate(embeddings, labels, recall_at=(1, 4, 30))
     assert_equal_to_slow(whole, embeddings, labels, recall_at=(1, 4, 30))
-    for chunk_rows in CHUNKS:
-        part = evaluate(embeddings, labels, recall_at=(1, 4, 30), chunk_rows=chunk_rows)
+    for n_together in TOGETHER:
+        rank_together(n_together, monkeypatch)
+        part = evaluate(embeddings, labels, recall_at=(1, 4, 30))
         assert part.metrics == whole.metrics  # every digit
         assert part.audit.tied_queries == whole.audit.tied_queries
 
 
 @pytest.mark.parametrize("make", [rounded_classes, whole_number_points])
-def test_queries_against_a_gallery_equal_the_definition(make):
+def test_queries_against_a_gallery_equal_the_definition(monkeypatch, make):
     queries, labels = make(150, 12, 3)
     gallery, gallery_labels = make(333, 9, 3, seed=1)  # three classes of queries are not in the gallery
     data = (queries, labels, gallery, gallery_labels)
-    for chunk_rows in CHUNKS:
-        found = evaluate(
-            queries, labels, gallery=gallery, gallery_labels=gallery_labels, recall_at=(2, 20), chunk_rows=chunk_rows
-        )
+    for n_together in TOGETHER:
+        rank_together(n_together, monkeypatch)
+        found = evaluate(queries, labels, gallery=gallery, gallery_labels=gallery_labels, recall_at=(2, 20))
         assert_equal_to_slow(found, *data, recall_at=(2, 20))
     assert found.audit.left_out > 0
 
@@ -284,7 +289,6 @@ def test_embeddings_that_are_not_finite_or_too_large_are_refused_by_row(broken):
         ({"gallery": torch.zeros(3, 2)}, "come together"),
         ({"gallery": torch.zeros(3, 5), "gallery_labels": torch.tensor([0, 0, 1])}, "width 2.*width 5"),
         ({"recall_at": (0,)}, "at least 1"),
-        ({"chunk_rows": 0}, "at least 1"),
     ],
 )
 def test_arguments_that_do_not_fit_together_are_refused(arguments, message):

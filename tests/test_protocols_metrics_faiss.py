@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import Command
-from test_protocols_metrics import gaussian_classes, points, rounded_classes, whole_number_points
+from test_protocols_metrics import gaussian_classes, points, rank_together, rounded_classes, whole_number_points
 from tiny import tiny_bench
 
 from benchmark.methods.registry import method_entry
 from benchmark.training.training import run_fold
-from protocols import candidates
+from protocols import candidates, ranking
 from protocols.errors import ProtocolError
 from protocols.metrics import Evaluation, evaluate
 from protocols.ranking import Sides
@@ -31,8 +31,8 @@ def near_ties(n: int, n_classes: int, dim: int, seed: int = 0) -> tuple[torch.Te
 def assert_equal_by_both(*arguments, **options) -> Evaluation:
     by_torch, by_faiss = (evaluate(*arguments, **options, search=search) for search in ("torch", "faiss"))
     assert by_faiss.metrics == by_torch.metrics  # every digit
-    of_threads = {"chunk_rows": by_torch.audit.chunk_rows, "buffer_bytes": by_torch.audit.buffer_bytes}
-    assert replace(by_faiss.audit, search="torch", searched_again=0, **of_threads) == by_torch.audit
+    of_threads = by_torch.audit.buffer_bytes  # faiss has its own
+    assert replace(by_faiss.audit, search="torch", searched_again=0, buffer_bytes=of_threads) == by_torch.audit
     assert (by_faiss.audit.search, by_torch.audit.search) == ("faiss", "torch")
     assert by_torch.audit.searched_again == 0
     return by_faiss
@@ -41,10 +41,11 @@ def assert_equal_by_both(*arguments, **options) -> Evaluation:
 @needs_faiss
 @pytest.mark.parametrize("make", [gaussian_classes, rounded_classes, whole_number_points, near_ties])
 @pytest.mark.parametrize(("n", "n_classes"), [(500, 100), (301, 2), (30, 4)])
-def test_faiss_and_torch_give_equal_numbers(make, n, n_classes):
+def test_faiss_and_torch_give_equal_numbers(monkeypatch, make, n, n_classes):
     for recall_at in ((), (1, 4, 30, 1000)):
         assert_equal_by_both(*make(n, n_classes, 16), recall_at=recall_at)
-    assert_equal_by_both(*make(n, n_classes, 16), recall_at=(2,), chunk_rows=1)
+    rank_together(1, monkeypatch)
+    assert_equal_by_both(*make(n, n_classes, 16), recall_at=(2,))
 
 
 @needs_faiss
@@ -142,8 +143,8 @@ def test_a_product_rounds_a_query_the_same_wherever_it_stands_in_a_block(dim):
     """So that the queries which faiss leaves open may be put together in blocks of their own."""
     embeddings, labels = near_ties(900, 9, dim)
     sides = Sides(embeddings, labels, None, None)
-    buffer = torch.empty(1024, 900)
-    whole = sides.similarity(torch.arange(900), buffer).clone()
+    buffer = torch.empty(ranking.PRODUCT_ROWS, 900)
+    whole = torch.cat([sides.similarity(block, buffer).clone() for block in torch.arange(900).split(len(buffer))])
     some = torch.randperm(900, generator=torch.Generator().manual_seed(0))[:77]
     assert torch.equal(sides.similarity(some, buffer), whole[some])
 
@@ -159,7 +160,7 @@ def test_a_record_says_what_searched_and_has_the_same_numbers(tmp_path: Path) ->
     assert by_faiss.evaluation_audit is not None
     assert (by_torch.evaluation_audit["search"], by_torch.evaluation_audit["device"]) == ("torch", "cpu")
     assert by_faiss.evaluation_audit["search"] == "faiss"
-    expected = {"queries", "left_out", "smallest_r", "largest_r", "tied_queries", "chunk_rows", "buffer_bytes"}
+    expected = {"queries", "left_out", "smallest_r", "largest_r", "tied_queries", "buffer_bytes"}
     assert expected < by_torch.evaluation_audit.keys()
 
 

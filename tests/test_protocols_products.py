@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from protocols import products
-from protocols.products import products_into
 
 
 def unit(n: int, width: int, seed: int) -> torch.Tensor:
@@ -22,12 +21,16 @@ def kernels(request, monkeypatch):
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("n", [1, 7, 8, 9, 20])
 @pytest.mark.parametrize("width", [1, 5, 128])
-def test_products_and_offsets_equal_float64(monkeypatch, n, width):
-    monkeypatch.setattr(products, "_REFERENCES", 8)  # so that there are several parts, and a shorter one,
-    monkeypatch.setattr(products, "_REFERENCE_VALUES", 100)  # and references too wide for more than one
+@pytest.mark.parametrize("copied", [False, True])
+def test_products_and_offsets_equal_float64(monkeypatch, n, width, copied):
+    if copied:
+        monkeypatch.setattr(products, "_OWN_BYTES", 0)
+        monkeypatch.setattr(products, "_REFERENCES", 8)  # so that there are several parts, and a shorter one,
+        monkeypatch.setattr(products, "_REFERENCE_VALUES", 100)  # and references too wide for more than one
     queries, references, offsets = unit(3, width, 0), unit(n, width, 1), torch.randn(n)
     out = torch.full((5, n), 9.0)
-    products_into(out[:3], queries, references, offsets)
+    found = products.products(queries, references, offsets, out[:3])
     expected = queries.double() @ references.double().T + offsets
-    torch.testing.assert_close(out[:3].double(), expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-6)
+    assert (found.data_ptr() == out.data_ptr()) is (copied or not products.ONEDNN)
     assert (out[3:] == 9).all()

@@ -1,4 +1,4 @@
-"""protocols.side_by_side, and the evaluation's use of it: each chunk on one thread, the same numbers on any number."""
+"""protocols.side_by_side, and the evaluation's use of it: the same numbers on any number of threads."""
 
 from collections.abc import Iterator
 from threading import Barrier, Thread, current_thread
@@ -52,22 +52,22 @@ def test_an_error_is_raised_and_torch_has_its_threads_back(n_threads):
 
 
 @pytest.mark.parametrize("make", [gaussian_classes, whole_number_points])
-def test_chunks_are_ranked_side_by_side_and_no_number_changes(monkeypatch, make):
+def test_queries_are_ranked_side_by_side_and_no_number_changes(monkeypatch, make):
     embeddings, labels = make(1500, 30, 16)
     embeddings.requires_grad_()  # no thread keeps a history of it
-    products_into = ranking.products_into
+    products = ranking.products
     found = []
     for n_threads in (1, 2, 3):
         torch.set_num_threads(n_threads)
         together, seen = Barrier(n_threads, timeout=PATIENCE_S), set()
 
-        def watched(*arguments, together=together, seen=seen) -> None:
+        def watched(*arguments, together=together, seen=seen) -> torch.Tensor:
             together.wait()
             seen.add((current_thread(), torch.get_num_threads()))
-            products_into(*arguments)
+            return products(*arguments)
 
-        monkeypatch.setattr(ranking, "products_into", watched)
-        found.append(evaluate(embeddings, labels, recall_at=(1, 4), chunk_rows=1))
+        monkeypatch.setattr(ranking, "products", watched)
+        found.append(evaluate(embeddings, labels, recall_at=(1, 4)))
         assert len(seen) == n_threads
         assert {of_each for _, of_each in seen} == {1}
         assert found[-1].audit.buffer_bytes == 4 * n_threads * ranking.PRODUCT_ROWS * len(embeddings)
@@ -75,17 +75,11 @@ def test_chunks_are_ranked_side_by_side_and_no_number_changes(monkeypatch, make)
     assert found[0].audit.tied_queries == found[1].audit.tied_queries == found[2].audit.tied_queries
 
 
-@pytest.mark.parametrize(("n_threads", "chunk_rows"), [(1, 1536), (2, 768), (3, 512), (4, 512), (8, 256)])
-def test_few_queries_are_dealt_out_to_all_threads(n_threads, chunk_rows):
-    torch.set_num_threads(n_threads)
-    assert evaluate(*whole_number_points(1500, 300, 16)).audit.chunk_rows == chunk_rows
-
-
 def test_an_evaluation_that_fails_in_a_thread_ends(monkeypatch):
     torch.set_num_threads(2)
-    monkeypatch.setattr(ranking, "products_into", lambda *arguments: 1 // 0)
+    monkeypatch.setattr(ranking, "products", lambda *arguments: 1 // 0)
     with pytest.raises(ZeroDivisionError):
-        evaluate(*gaussian_classes(3000, 30, 16), chunk_rows=1)
+        evaluate(*gaussian_classes(3000, 30, 16))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from results.store import Store
 
 DONE_TOGETHER = "its folds were not trained again: their stored test embeddings were put together and scored again"
 ASIDE = ("seconds", "peak_memory_bytes", "provenance")  # of a record: what two runs of one job need not share
-MEMORY = ("chunk_rows", "buffer_bytes")  # of an evaluation: releases cut it otherwise, which changes no number
+MEMORY = ("chunk_rows", "buffer_bytes")  # of an evaluation: which release cut it how changes no number
 NO_LONGER_IN_FORCE = ("transforms", "schedule")  # told up to 0.2.0 as the protocol had them; 0.3.0 tells what was done
 
 

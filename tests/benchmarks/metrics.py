@@ -36,7 +36,7 @@ from torch.nn.functional import normalize
 
 from benchmark.memory import retain_heap
 from protocols.metrics import evaluate
-from protocols.products import products_into
+from protocols.products import products
 from protocols.ranking import PRODUCT_ROWS
 
 
@@ -109,7 +109,7 @@ def product(size: Size) -> None:
     references = queries if gallery is None else gallery[0]
     block, offsets = torch.empty(PRODUCT_ROWS, len(references)), torch.zeros(len(references))
     for start in range(0, len(queries) - PRODUCT_ROWS + 1, PRODUCT_ROWS):
-        products_into(block, queries[start : start + PRODUCT_ROWS], references, offsets)
+        products(queries[start : start + PRODUCT_ROWS], references, offsets, block)
 
 
 def timed(work: str, *arguments: Any) -> tuple[float, Any]:
@@ -191,7 +191,8 @@ def growth(pool: ProcessPoolExecutor) -> dict[str, Any]:
         "at_most_bytes": LARGEST_BYTES,
         "recall_cost": round(with_recall / seconds[1], 2),
         "missed": seconds[1] > LARGEST_GROWTH["seconds"] * seconds[0]
-        or grown_bytes[1] > LARGEST_GROWTH["bytes"] * max(grown_bytes[0], 2**25)  # below 32 MiB it is the chunk alone
+        or grown_bytes[1]
+        > LARGEST_GROWTH["bytes"] * max(grown_bytes[0], 2**25)  # below 32 MiB it is the similarities alone
         or max(large.values()) > LARGEST_BYTES
         or with_recall > LARGEST_RECALL_COST * seconds[1],
     }
