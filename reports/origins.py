@@ -1,4 +1,4 @@
-"""In what the records of one table differ beside the method: package versions, device, threads, trunk weights.
+"""In what the records of one table differ beside the method: versions, device, threads, trunk weights, torch's flags.
 
 One protocol, data set and split let numbers meet in a table; other versions or machines can still move them. A table
 says so itself, and whose numbers are concerned, instead of leaving it to be found.
@@ -12,12 +12,13 @@ MOST_NAMES = 3  # of the methods behind one value
 
 
 def origins_of(record: FoldRecord) -> dict[str, str]:
-    """Versions, device, threads and trunk weights of one record."""
+    """Versions, device, threads, trunk weights and torch's flags of one record."""
     made = record.provenance
     found = {**made.versions, "device": made.device, "threads": str(made.threads)}
     if made.trunk_weights not in ("", "none"):  # of a method without a trunk
         found["trunk weights"] = made.trunk_weights[:12]
-    return found
+    flags = (record.in_force or {}).get("numerics")
+    return found | ({flag: str(value) for flag, value in flags.items()} if isinstance(flags, dict) else {})
 
 
 def differing_origins(records: Iterable[FoldRecord]) -> tuple[str, ...]:

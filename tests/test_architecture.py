@@ -58,6 +58,12 @@ def test_no_file_of_a_torchless_room_imports_torch(room: str) -> None:
     assert not [path for path in files(room) if imported(path) & heavy]
 
 
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_file_needs_faiss(room: str) -> None:
+    """`protocols.candidates` loads it by its name, when it is asked for."""
+    assert not [path for path in files(room) if "faiss" in imported(path)]
+
+
 def test_a_report_is_made_where_torch_is_missing() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"

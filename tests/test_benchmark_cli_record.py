@@ -34,6 +34,9 @@ def test_a_record_is_shown_in_full(mlrc: Command, made: tuple[Path, FoldRecord])
         assert f"{check.name} passed: {' '.join(check.detail.split())}"[:40] in words
     for part in (record.id, "pos_margin 0.2", record.identity.protocol["digest"], "In force", "torch 2."):
         assert part in words
+    device = record.provenance.device
+    assert device.startswith("cpu ")  # and its instructions
+    assert f"device {device}" in words
 
 
 def test_records_are_listed_and_given_as_json(mlrc: Command, made: tuple[Path, FoldRecord]) -> None:

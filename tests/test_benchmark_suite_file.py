@@ -1,12 +1,13 @@
 """A suite file says what the command line says: every key has its flag, its type and its place."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
-from conftest import Command, options
+from conftest import Command, Launch, ended, options
 from typer.core import TyperCommand
 
 from benchmark.commands.suite_file import known_keys, read_suite_file
@@ -155,6 +156,21 @@ def test_a_file_is_utf_8_with_or_without_a_mark(mark: bytes, newline: bytes, tmp
     lines = [b'methods = ["ms"]', 'data = "données 距離"'.encode()]
     path.write_bytes(mark + newline.join(lines) + newline)
     assert read_suite_file(path)["data"] == f"{tmp_path}/données 距離"
+
+
+def test_names_of_any_script_work_under_the_c_locale(launch: Launch, images: Path, tmp_path: Path) -> None:
+    """In the file, its path and what it names; and where text that is printed would not be UTF-8 by itself."""
+    folder = tmp_path / "données 距離"
+    shutil.copytree(images, folder / "größe")
+    text = (
+        'methods = ["untrained"]\ndata = "größe"\nstore = "é.db"\nexecutor = "inline"\nout = "表"\n[set]\nn_runs = 1\n'
+    )
+    (folder / "süite.toml").write_text(f"{text}n_folds = 2\n", encoding="utf-8-sig")
+    done = ended(launch("run", folder / "süite.toml", LC_ALL="C", PYTHONIOENCODING="ascii"))
+    assert done.code == 0, done.err
+    assert "Data set größe (" in done.out
+    assert "Data set größe (" in (folder / "表" / "results.md").read_text(encoding="utf-8")
+    assert (folder / "é.db").exists()
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch):
 
 
 LONGER = ("max_steps=12", "cadence.evaluate_every_steps=4")
+CCP = {**MARGINS, "lambda": 0.01, "n_proxies": 2, "pool_size": 3, "batch_weight": 0.1}  # looks at a pool of images
 RANDOM_CROPS = ("train_crop=random-resized", "crop_area=[0.3, 1.0]", "flip_probability=0.5")
 
 
@@ -119,6 +120,7 @@ def test_a_job_leaves_the_global_generator_as_it_was(tmp_path: Path) -> None:
 
 
 def test_no_seed_of_an_augmentation_is_used_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in another fold nor for the further images that a method looks at."""
     used: list[tuple[int, int]] = []
     train_batch = FoldImages.train_batch
 
@@ -128,12 +130,19 @@ def test_no_seed_of_an_augmentation_is_used_twice(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(FoldImages, "train_batch", watched)
     bench = tiny_bench(tmp_path, *LONGER, *RANDOM_CROPS)
-    first, again = run(bench), run(bench)
-    assert without_timings(first) == without_timings(again)
-    one, two = used[: len(used) // 2], used[len(used) // 2 :]
-    assert one == two
+
+    def drawn(fold: int) -> tuple[FoldRecord, list[tuple[int, int]]]:
+        used.clear()
+        record = run_fold(bench.job(method_entry("ccp-contrastive"), CCP, 0, fold), bench)
+        assert record.outcome == "done", record.message
+        return without_timings(record), used.copy()
+
+    first, again, (_, other) = drawn(0), drawn(0), drawn(1)
+    assert first == again
+    _, one = first
     assert len({image for image, _ in one}) < len(one)  # images come back, with other crops
-    assert len({seed for _, seed in one}) == len(one)
+    everywhere = [seed for _, seed in (*one, *other)]
+    assert len(set(everywhere)) == len(everywhere)
 
 
 def test_runs_and_folds_differ_and_methods_share_their_seeds(tmp_path: Path) -> None:

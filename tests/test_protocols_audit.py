@@ -250,6 +250,7 @@ def test_an_uneven_plan_is_held_to_its_counts() -> None:
         EIGHT_BY_FOUR[:0],
         np.append(EIGHT_BY_FOUR, 0),
         np.append(EIGHT_BY_FOUR[:-1], 0),
+        np.where(EIGHT_BY_FOUR == 0, -1, EIGHT_BY_FOUR),  # of no training class
         np.repeat(np.arange(4), 8),
         np.repeat(np.arange(32), 1),
     ],

@@ -138,14 +138,15 @@ def test_a_class_of_2100_has_all_its_neighbours_counted_by_faiss():
     assert found.audit.largest_r == 2099
 
 
+@pytest.mark.parametrize("n_queries", [1, 77])  # kernels for one row are others than those for many
 @pytest.mark.parametrize("dim", [3, 128, 513])
-def test_a_product_rounds_a_query_the_same_wherever_it_stands_in_a_block(dim):
+def test_a_product_rounds_a_query_the_same_wherever_it_stands_in_a_block(dim, n_queries):
     """So that the queries which faiss leaves open may be put together in blocks of their own."""
     embeddings, labels = near_ties(900, 9, dim)
     sides = Sides(embeddings, labels, None, None)
     buffer = torch.empty(ranking.PRODUCT_ROWS, 900)
     whole = torch.cat([sides.similarity(block, buffer).clone() for block in torch.arange(900).split(len(buffer))])
-    some = torch.randperm(900, generator=torch.Generator().manual_seed(0))[:77]
+    some = torch.randperm(900, generator=torch.Generator().manual_seed(0))[:n_queries]
     assert torch.equal(sides.similarity(some, buffer), whole[some])
 
 

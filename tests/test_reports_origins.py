@@ -47,6 +47,16 @@ def test_device_threads_and_trunk_weights_count_too(change: dict[str, object], l
     assert table.origins == (line,)
 
 
+def test_the_flags_of_cudnn_count_too() -> None:
+    def flagged(name: str, value: object) -> list[Record]:
+        folds = [record for record in made(runs_of(name)) if isinstance(record, FoldRecord)]
+        return [replace(record, in_force={"numerics": value}) for record in folds]
+
+    off, on = flagged("a", {"cudnn_benchmark": False}), flagged("b", {"cudnn_benchmark": True})
+    assert one_table([*off, *on]).origins == ("cudnn_benchmark False (a) or True (b)",)
+    assert one_table([*off, *flagged("b", "of another release")]).origins == ()
+
+
 def test_what_only_some_records_tell_and_what_pixels_have_no_use_for_are_no_difference() -> None:
     pixels = made(runs_of("pixels"), trunk_weights="none", versions={**MADE.versions, "faiss-cpu": "1.15.1"})
     assert one_table([*made(runs_of("ms")), *pixels]).origins == ()
