@@ -4,7 +4,7 @@ Each is a fraction in [0, 1], higher is better, the mean over queries. R is the 
 query's class. No k limits the search: the largest R decides. Embeddings are ranked as they come, by Euclidean distance
 (for unit vectors the cosine ranking).
 
-On one machine the numbers depend on nothing but the embeddings and their order: so do the ranks (`protocols.ranking`),
+On one machine the numbers depend on nothing but the embeddings and their order, as the ranks do (`protocols.ranking`):
 sums over ranks run from left to right, and the mean over queries is rounded once. faiss, where it is asked for, only
 saves products: `protocols.candidates` says which queries it can answer, and torch ranks the others.
 
@@ -34,8 +34,8 @@ DEFINITION = (
     "first R / R; MAP@R = sum of precision@j over hits j <= R, / R; R@K = a hit among the first K; mean over queries."
 )
 
-# Of what threads rank at once, about. Where rows are long, fewer threads do, each with several of torch's.
-LARGEST_BYTES = 256 * 2**20
+# About what all threads need together. Where one needs much, there are fewer, each with several threads of torch.
+LARGEST_BYTES = 512 * 2**20
 
 Scores = npt.NDArray[np.float64]
 Search = Literal["torch", "faiss"]  # what finds the neighbours; both give the same numbers
@@ -55,9 +55,7 @@ class EvaluationAudit:
     smallest_r: int
     largest_r: int
     tied_queries: int
-    buffer_bytes: (
-        int  # of the similarities that threads rank at once, the largest piece of memory beside the embeddings
-    )
+    buffer_bytes: int  # of the similarities that threads rank at once
     search: Search
     device: str  # its kind
     searched_again: int  # queries that faiss left to torch, as rounding may have changed their numbers
@@ -115,11 +113,11 @@ def _averages(sides: Sides, candidates: Candidates | None, recall_at: tuple[int,
             f"evaluation: none of the {left_out} queries has a reference of its class; give a class two images or more."
         )
     smallest_r, largest_r = int(sides.relevant[order[0]]), int(sides.relevant[order[-1]])
-    alone = candidates is not None or order.device.type != "cpu"  # faiss has threads of its own
-    n_threads = 1 if alone else _n_threads(n_queries, *sides.references.shape)
+    has_threads = candidates is not None or order.device.type != "cpu"  # as faiss and a GPU have
+    n_threads = 1 if has_threads else _n_threads(n_queries, len(sides.references), sides.references.shape[1], largest_r)
     buffers = [torch.empty(PRODUCT_ROWS, len(sides.references), device=order.device) for _ in range(n_threads)]
     scoring = _Scoring(sides, candidates, recall_at, buffers)
-    scores, tied, again = zip(*side_by_side(scoring, torch.split(order, PRODUCT_ROWS), n_threads), strict=True)
+    scores, tied, again = zip(*side_by_side(scoring, order.split(PRODUCT_ROWS), n_threads), strict=True)
     names = ("precision_at_1", "r_precision", "map_at_r", *(f"recall_at_{k}" for k in recall_at))
     means = [math.fsum(row) / n_queries for row in np.concatenate(scores, axis=1).tolist()]
     audit = EvaluationAudit(
@@ -137,9 +135,11 @@ def _averages(sides: Sides, candidates: Candidates | None, recall_at: tuple[int,
     return Evaluation(dict(zip(names, means, strict=True)), audit)
 
 
-def _n_threads(n_queries: int, n_references: int, width: int) -> int:
+def _n_threads(n_queries: int, n_references: int, width: int, largest_r: int) -> int:
     """How many threads of a CPU rank PRODUCT_ROWS queries each."""
-    most = LARGEST_BYTES // (4 * PRODUCT_ROWS * (n_references + 3 * width))
+    # Floats of a query: its similarities and which of them are largest, copies of itself, and keys of its neighbours.
+    floats = 3 * n_references + 3 * width + 24 * largest_r
+    most = LARGEST_BYTES // (4 * PRODUCT_ROWS * floats)
     return max(1, min(torch.get_num_threads(), math.ceil(n_queries / PRODUCT_ROWS), most))
 
 

@@ -13,13 +13,13 @@ from torch import Tensor
 ONEDNN: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
 _REFERENCES = 4096  # in one product of oneDNN, if results are copied, and if
 _REFERENCE_VALUES = 2**23  # are not more than so many: it packs them anew, in as much memory
-_OWN_BYTES = 2**25  # of results that are not copied: of larger pieces, glibc keeps none
+_OWN_BYTES = 2**25  # of results that are not copied: of larger pieces, glibc keeps none by default
 
 
 def products(queries: Tensor, references: Tensor, offsets: Tensor, buffer: Tensor) -> Tensor:
     """<query, reference> + the reference's offset, (B, M); of (B, D), (M, D) and (M,). All are float32.
 
-    They lie in `buffer`, (B, M), or beside it.
+    They lie in `buffer`, (B, M), where that is faster than in memory of their own.
     """
     if queries.device.type != "cpu" or not ONEDNN:
         return torch.mm(queries, references.T, out=buffer).add_(offsets)

@@ -2,8 +2,9 @@
 
 References are ranked by 2<q, r> - ||r||^2 in float32, equal ones by index, ascending.
 
-On one machine the ranks depend on nothing but the embeddings and their order. A matrix product may round differently
-when its shape changes, so it is always one of PRODUCT_ROWS queries, the last ones padded. Equal references get one
+On one machine the ranks depend on nothing but the embeddings and their order (and, where these are tens of thousands
+wide, torch's threads). A matrix product may round differently when its shape changes, so it is always one of
+PRODUCT_ROWS queries, the last ones padded. Equal references get one
 value, copied, so that they tie on any machine.
 
 What is sorted are integer keys of a value and its column, so that one sort gives the ranks, ties included.
@@ -34,8 +35,8 @@ class Sides:
 
     def __init__(self, queries: Tensor, labels: Tensor, gallery: Tensor | None, gallery_labels: Tensor | None) -> None:
         self.within_itself = gallery is None or gallery_labels is None
-        self.queries, self.labels = queries, labels.to(queries.device)
-        self.references = queries if gallery is None else gallery
+        self.queries, self.labels = queries.contiguous(), labels.to(queries.device)
+        self.references = self.queries if gallery is None else gallery.contiguous()
         self.reference_labels = self.labels if gallery_labels is None else gallery_labels.to(queries.device)
         _check("queries", queries, labels)
         _check("gallery", self.references, self.reference_labels)
@@ -76,8 +77,8 @@ class Sides:
 
 
 def _check(side: str, embeddings: Tensor, labels: Tensor) -> None:
-    if embeddings.ndim != 2 or embeddings.dtype != torch.float32:
-        raise ValueError(f"{side}: {embeddings.dtype} {tuple(embeddings.shape)}; (N, D) float32 is needed.")
+    if embeddings.ndim != 2 or embeddings.dtype != torch.float32 or embeddings.shape[1] == 0:
+        raise ValueError(f"{side}: {embeddings.dtype} {tuple(embeddings.shape)}; (N, D) float32 is needed, D > 0.")
     if labels.shape != embeddings.shape[:1] or labels.dtype != torch.int64:
         raise ValueError(
             f"{side}: labels {labels.dtype} {tuple(labels.shape)} for {len(embeddings)} embeddings; "

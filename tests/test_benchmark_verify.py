@@ -186,7 +186,7 @@ def test_what_only_older_releases_told_of_a_job_is_no_difference_and_a_part_that
 ) -> None:
     record_id = an_id(store, "contrastive", "fold")
     edit(store, record_id, lambda record: record["in_force"].update(transforms={}, schedule={}))
-    edit(store, record_id, lambda record: record["evaluation_audit"].update(chunk_rows=1, buffer_bytes=1))
+    edit(store, record_id, lambda record: record["evaluation_audit"].update(chunk_rows=1, search="faiss"))
     found = mlrc("verify", record_id, "--store", store, "--data", images, "--json")
     assert (found.code, found.json["differences"]) == (0, [])
     edit(store, record_id, lambda record: record["in_force"].update(unheard_of=1))

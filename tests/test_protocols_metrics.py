@@ -286,6 +286,7 @@ def test_embeddings_that_are_not_finite_or_too_large_are_refused_by_row(broken):
         ({"labels": torch.tensor([0, 0])}, r"\(2,\) for 3 embeddings"),
         ({"labels": torch.tensor([0.0, 0.0, 1.0])}, "float32"),
         ({"embeddings": torch.zeros(3, 2, dtype=torch.float64)}, "float64"),
+        ({"embeddings": torch.zeros(3, 0)}, r"\(3, 0\).*D > 0"),
         ({"gallery": torch.zeros(3, 2)}, "come together"),
         ({"gallery": torch.zeros(3, 5), "gallery_labels": torch.tensor([0, 0, 1])}, "width 2.*width 5"),
         ({"recall_at": (0,)}, "at least 1"),

@@ -49,6 +49,17 @@ def test_faiss_and_torch_give_equal_numbers(monkeypatch, make, n, n_classes):
 
 
 @needs_faiss
+def test_faiss_is_asked_by_one_thread_as_it_has_its_own():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        found = evaluate(*gaussian_classes(600, 9, 16), search="faiss")
+    finally:
+        torch.set_num_threads(before)
+    assert found.audit.buffer_bytes == 4 * ranking.PRODUCT_ROWS * 600
+
+
+@needs_faiss
 @pytest.mark.parametrize("make", [gaussian_classes, whole_number_points, near_ties])
 def test_faiss_and_torch_give_equal_numbers_with_a_gallery(make):
     queries, labels = make(150, 12, 3)

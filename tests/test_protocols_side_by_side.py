@@ -8,6 +8,7 @@ import torch
 from test_protocols_metrics import gaussian_classes, whole_number_points
 
 from protocols import metrics, ranking
+from protocols import products as products_module
 from protocols.metrics import evaluate
 from protocols.side_by_side import side_by_side
 
@@ -39,7 +40,7 @@ def test_threads_share_those_of_torch_which_has_them_back_afterwards(n_torch, n_
         together.wait()
         return number, torch.get_num_threads()
 
-    assert list(side_by_side(work, range(8), n_threads)) == [(number, of_each) for number in range(8)]
+    assert side_by_side(work, range(8), n_threads) == [(number, of_each) for number in range(8)]
     assert torch.get_num_threads() == threads_of_a_new_thread() == n_torch
 
 
@@ -47,12 +48,14 @@ def test_threads_share_those_of_torch_which_has_them_back_afterwards(n_torch, n_
 def test_an_error_is_raised_and_torch_has_its_threads_back(n_threads):
     torch.set_num_threads(2)
     with pytest.raises(ZeroDivisionError):
-        list(side_by_side(lambda number: 1 // number, [2, 1, 0, 1], n_threads))
+        side_by_side(lambda number: 1 // number, [2, 1, 0, 1], n_threads)
     assert torch.get_num_threads() == threads_of_a_new_thread() == 2
 
 
 @pytest.mark.parametrize("make", [gaussian_classes, whole_number_points])
-def test_queries_are_ranked_side_by_side_and_no_number_changes(monkeypatch, make):
+@pytest.mark.parametrize("own_bytes", [0, products_module._OWN_BYTES])
+def test_queries_are_ranked_side_by_side_and_no_number_changes(monkeypatch, make, own_bytes):
+    monkeypatch.setattr(products_module, "_OWN_BYTES", own_bytes)
     embeddings, labels = make(1500, 30, 16)
     embeddings.requires_grad_()  # no thread keeps a history of it
     products = ranking.products
@@ -83,10 +86,15 @@ def test_an_evaluation_that_fails_in_a_thread_ends(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n_queries", "n_references", "width", "expected"),
-    [(6_000, 6_000, 128, 8), (257, 6_000, 128, 2), (60_502, 60_502, 512, 4), (1_200, 1_200, 154_587, 1)],
+    ("n_queries", "n_references", "width", "largest_r", "expected"),
+    [
+        (6_000, 6_000, 128, 60, 8),
+        (257, 6_000, 128, 60, 2),
+        (60_502, 60_502, 512, 12, 2),
+        (1_200, 1_200, 154_587, 12, 1),
+        (30_000, 30_000, 128, 3_000, 3),
+    ],
 )
-def test_long_rows_are_ranked_by_fewer_threads(n_queries, n_references, width, expected):
-    """So that a machine of many cores needs little more memory than one of few."""
+def test_where_a_thread_needs_much_memory_there_are_fewer(n_queries, n_references, width, largest_r, expected):
     torch.set_num_threads(8)
-    assert metrics._n_threads(n_queries, n_references, width) == expected
+    assert metrics._n_threads(n_queries, n_references, width, largest_r) == expected

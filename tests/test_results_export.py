@@ -300,7 +300,7 @@ def test_of_a_fold_that_failed_once_and_is_done_elsewhere_the_done_one_counts(pa
 
 def test_what_depends_on_the_machine_or_release_is_no_contradiction(path: Path) -> None:
     def elsewhere(record: Record) -> Record:
-        audit = {"queries": 60, "left_out": 0, "smallest_r": 4, "largest_r": 9, "chunk_rows": 512, "device": "cuda"}
+        audit = {"queries": 60, "left_out": 0, "smallest_r": 4, "largest_r": 9, "device": "cuda"}
         if isinstance(record, FoldRecord):
             return replace(at_later(record), peak_memory_bytes=1, seconds={}, in_force={"optimiser": {"lr": 0.1}})
         return replace(at_later(record), evaluation_audit=audit)

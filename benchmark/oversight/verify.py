@@ -24,7 +24,7 @@ from results.store import Store
 
 DONE_TOGETHER = "its folds were not trained again: their stored test embeddings were put together and scored again"
 ASIDE = ("seconds", "peak_memory_bytes", "provenance")  # of a record: what two runs of one job need not share
-MEMORY = ("chunk_rows", "buffer_bytes")  # of an evaluation: which release cut it how changes no number
+SEARCHED = ("chunk_rows", "buffer_bytes", "search", "searched_again")  # how an evaluation did: it changes no number
 NO_LONGER_IN_FORCE = ("transforms", "schedule")  # told up to 0.2.0 as the protocol had them; 0.3.0 tells what was done
 
 
@@ -162,7 +162,7 @@ def _compared(recorded: Record, found: Record) -> tuple[dict[str, Any], dict[str
 def _plain(record: Record) -> dict[str, Any]:
     kept = {name: value for name, value in asdict(record).items() if name not in ASIDE}
     audit = kept["evaluation_audit"] or {}
-    kept["evaluation_audit"] = {name: value for name, value in audit.items() if name not in MEMORY}
+    kept["evaluation_audit"] = {name: value for name, value in audit.items() if name not in SEARCHED}
     if isinstance(record, FoldRecord):
         kept["trunk_weights"] = record.provenance.trunk_weights
     plain: dict[str, Any] = json.loads(json.dumps(kept))

@@ -191,8 +191,7 @@ def growth(pool: ProcessPoolExecutor) -> dict[str, Any]:
         "at_most_bytes": LARGEST_BYTES,
         "recall_cost": round(with_recall / seconds[1], 2),
         "missed": seconds[1] > LARGEST_GROWTH["seconds"] * seconds[0]
-        or grown_bytes[1]
-        > LARGEST_GROWTH["bytes"] * max(grown_bytes[0], 2**25)  # below 32 MiB it is the similarities alone
+        or grown_bytes[1] > LARGEST_GROWTH["bytes"] * max(grown_bytes[0], 2**25)  # of less, similarities are most
         or max(large.values()) > LARGEST_BYTES
         or with_recall > LARGEST_RECALL_COST * seconds[1],
     }
