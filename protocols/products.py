@@ -13,7 +13,7 @@ from torch import Tensor
 ONEDNN: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
 _REFERENCES = 4096  # in one product of oneDNN, if results are copied, and if
 _REFERENCE_VALUES = 2**23  # are not more than so many: it packs them anew, in as much memory
-_OWN_BYTES = 2**25  # of results that are not copied: of larger pieces, glibc keeps none by default
+_OWN_BYTES = 2**24  # of results that are not copied: of pieces twice as large, glibc keeps none by default
 
 
 def products(queries: Tensor, references: Tensor, offsets: Tensor, buffer: Tensor) -> Tensor:
