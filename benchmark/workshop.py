@@ -54,10 +54,13 @@ class Suite:
     said: set[str] = field(default_factory=set)  # told once a command, which may run it part by part
 
 
-def assemble(options: SuiteOptions, published: str | None = None, decode: bool = True) -> Suite:
+def assemble(
+    options: SuiteOptions, published: str | None = None, decode: bool = True, build_network: bool = True
+) -> Suite:
     """Check everything and put it together; `published` is the key of the hyper-parameters to run with.
 
-    `decode` False: images are not decoded and no cache is looked for, as nothing will be run.
+    `decode` False: images are not decoded and no cache is looked for, as nothing will be run. `build_network` False:
+    nor are the trunk's weights wanted, as nothing is run to measure either.
 
     Raises:
         ProtocolError, DataError, BenchmarkError: in one line, with the way out.
@@ -77,7 +80,7 @@ def assemble(options: SuiteOptions, published: str | None = None, decode: bool =
     check_metrics_version(protocol)
     for entry in entries:
         check_trunk(entry, protocol)
-    if any(entry.embeds_with != "pixels" for entry in entries):
+    if build_network and any(entry.embeds_with != "pixels" for entry in entries):
         check_network(protocol)
     bench = _bench(options, protocol)
     check_sides(bench)

@@ -28,6 +28,21 @@ def plan_of(mlrc: Command, *arguments: object):
 # --- what there is to do
 
 
+def test_a_machine_that_is_not_there_may_have_the_weights_that_are_not_here(mlrc: Command) -> None:
+    plan = (
+        "plan",
+        "contrastive",
+        "--data",
+        "shapes:shifted",
+        "--protocol",
+        "mlrc",
+        "--set",
+        "trunk.weights=imagenet:0123abcd",
+    )
+    assert "the weights 'imagenet:0123abcd' cannot be read" in mlrc(*plan).refusal()
+    assert mlrc(*plan, *GIVEN).code == 0
+
+
 @pytest.mark.parametrize("name", ["pixels", "untrained", "contrastive", "norm-softmax", "n-pairs"])
 def test_an_empty_store_leaves_all_the_work_that_the_run_expects(name: str, tmp_path: Path) -> None:
     bench, entry = tiny_bench(tmp_path), method_entry(name)

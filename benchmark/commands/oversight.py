@@ -59,7 +59,7 @@ def plan_suite(
     from benchmark.workshop import assemble
     from protocols.datasets.completeness import remark_on
 
-    suite = assemble(options, published, decode=False)
+    suite = assemble(options, published, decode=False, build_network=step_s is None)
     if remark := remark_on(suite.bench.index):
         say_error(remark)
     bench = replace(suite.bench, cache=_ready_cache(suite.bench) if not options.no_cache else None)

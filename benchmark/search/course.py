@@ -99,9 +99,10 @@ def course_notes(entries: Sequence[MethodEntry], bench: Bench) -> list[str]:
         return notes
     if budget.n_trials <= budget.n_startup_trials:
         than = "no more than" if budget.n_trials == budget.n_startup_trials else "fewer than"
+        trials = "1 trial is" if budget.n_trials == 1 else f"{budget.n_trials} trials are"
         notes.append(
-            f"{budget.n_trials} trials are {than} the {budget.n_startup_trials} random ones that a search begins "
-            "with: this is a random search."
+            f"{trials} {than} the {budget.n_startup_trials} random ones that a search begins with: "
+            "this is a random search."
         )
     elif rules.parallel_trials >= budget.n_trials:
         notes.append(

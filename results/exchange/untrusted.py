@@ -42,6 +42,8 @@ def bytes_of(path: Path) -> bytes:
             raise ResultsError(f"{path}: found {'a folder' if path.is_dir() else 'no file'}, wanted a file.")
         with path.open("rb") as file:
             return file.read(MOST_BYTES + 1)
+    except ResultsError:  # a ValueError itself
+        raise
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise ResultsError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}).") from None
 
