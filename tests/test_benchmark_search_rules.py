@@ -419,6 +419,8 @@ def test_a_search_that_models_nothing_is_told_of(bench: Bench, tmp_path: Path) -
     few = tiny_bench(tmp_path, "n_trials=2", "n_startup_trials=2")
     (note,) = course_notes([PROBE], few)
     assert note == "2 trials are no more than the 2 random ones that a search begins with: this is a random search."
+    (note,) = course_notes([PROBE], tiny_bench(tmp_path, "n_trials=1", "n_startup_trials=2"))
+    assert note.startswith("1 trial is fewer than the 2 random ones")
     assert course_notes([PROBE], with_rules(few, sampler="random")) == []
     assert course_notes([method_entry("pixels")], few) == []
     (note,) = course_notes([PROBE], with_rules(bench, parallel_trials=8))

@@ -31,7 +31,7 @@ def threads_of_a_new_thread() -> int:
     return found[0]
 
 
-@pytest.mark.parametrize(("n_torch", "n_threads", "of_each"), [(4, 1, 4), (4, 2, 2), (4, 4, 1), (3, 2, 1)])
+@pytest.mark.parametrize(("n_torch", "n_threads", "of_each"), [(4, 1, 4), (4, 2, 2), (4, 4, 1), (3, 2, 1), (2, 4, 1)])
 def test_threads_share_those_of_torch_which_has_them_back_afterwards(n_torch, n_threads, of_each):
     torch.set_num_threads(n_torch)
     together = Barrier(n_threads, timeout=PATIENCE_S)
